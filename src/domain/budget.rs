@@ -1,0 +1,1 @@
+//! What is left of a month, and the gate that reserves it.

@@ -1,0 +1,57 @@
+//! One thread and the one conversation with the agent that it holds.
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::{AccountId, ChannelId, GuildId, MemberId, SessionId, Slug, ThreadId};
+use super::time::Moment;
+
+/// Which messages in the thread count as requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Listen {
+    /// Every message of people who hold `chat`: the start in threads that the bot opened.
+    All,
+    /// Only messages that mention the bot: the start in people's own threads.
+    Mentions,
+}
+
+/// The agent's session of a chat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// Its id.
+    pub id: SessionId,
+    /// Whether a run with it got far enough that it can be resumed; before that it is created anew under the same id.
+    pub begun: bool,
+}
+
+/// One thread ↔ one agent conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chat {
+    /// The thread, which is the chat's name. In a place where no thread could be opened: the id of the asking message.
+    pub thread: ThreadId,
+    /// Where its messages go: the thread itself, or the channel where no thread could be opened.
+    pub place: ChannelId,
+    /// The text channel or forum that the thread hangs in.
+    pub parent: Option<ChannelId>,
+    /// The server.
+    pub guild: GuildId,
+    /// Who opened it.
+    pub owner: MemberId,
+    /// Where it runs first, then the extra projects; never empty.
+    pub projects: Vec<Slug>,
+    /// The model it uses: an alias or a pinned id.
+    pub model: String,
+    /// The agent's conversation.
+    pub session: Session,
+    /// The sandbox user it runs as; fixed for the chat's life, since a session can only be resumed by the account that made it.
+    pub account: AccountId,
+    /// The workspace's path in the sandbox (`~/…` or absolute); fixed likewise.
+    pub workdir: String,
+    /// The random word in this chat's author tags, so that no file and no tool output can forge a speaker.
+    pub word: String,
+    /// Which messages count.
+    pub listen: Listen,
+    /// When it began.
+    pub opened_at: Moment,
+    /// When it ended (thread deleted): nothing runs in it any more.
+    pub closed: bool,
+}

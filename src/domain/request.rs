@@ -1,0 +1,59 @@
+//! What somebody asked, in our words.
+
+use serde::{Deserialize, Serialize};
+
+use super::guest::Person;
+use super::ids::{AttachmentId, MessageId};
+
+/// A file that came with a request. Fetched when the turn starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// Discord's id of the file.
+    pub id: AttachmentId,
+    /// The message it hangs on, from which an expired address is refreshed; `None` for a file given to a command.
+    pub message: Option<MessageId>,
+    /// The name as uploaded: not trusted.
+    pub name: String,
+    /// Bytes, as Discord says.
+    pub size: u64,
+    /// Signed address that expires.
+    pub url: String,
+}
+
+/// Something that somebody else wrote, passed on as a quotation because a holder replied to it or forwarded it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quote {
+    /// Who wrote it; `None` for forwards, whose author Discord does not tell.
+    pub author: Option<String>,
+    /// What they wrote.
+    pub text: String,
+}
+
+/// One request: a message that counts as one, a `/ask`, or a retry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// Who asks, and pays.
+    pub author: Person,
+    /// The words, without the bot's mention.
+    pub text: String,
+    /// Files that came with it.
+    pub attachments: Vec<Attachment>,
+    /// What it replies to or forwards.
+    pub quotes: Vec<Quote>,
+    /// Things that have no text of their own, described: stickers, polls, voice messages.
+    pub described: Vec<String>,
+    /// The message that the answer replies to; `None` for a command, whose answer is a plain message.
+    pub message: Option<MessageId>,
+    /// The model asked for with it, if any.
+    pub model: Option<String>,
+}
+
+impl Request {
+    /// Returns whether there is nothing in it that an agent could work on.
+    pub fn is_empty(&self) -> bool {
+        self.text.trim().is_empty()
+            && self.attachments.is_empty()
+            && self.quotes.is_empty()
+            && self.described.is_empty()
+    }
+}

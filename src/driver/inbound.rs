@@ -1,0 +1,108 @@
+//! What comes in from the platform, in our types. Bots, webhooks and foreign servers never get this far.
+
+use crate::domain::guest::Person;
+use crate::domain::ids::{ChannelId, GuildId, InteractionId, MessageId, ThreadId};
+use crate::domain::request::{Attachment, Quote};
+use crate::domain::venue::Place;
+
+/// A message somebody wrote (Discord types 0 and 19 only).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InboundMessage {
+    /// Its id.
+    pub id: MessageId,
+    /// Where it stands.
+    pub place: Place,
+    /// Who wrote it, with the roles it carried.
+    pub author: Person,
+    /// Its text, without the bot's mention (user mention, old form, managed role).
+    pub text: String,
+    /// Whether it mentions the bot: typed, by the bot's managed role, or by a reply that pings.
+    pub addressed: bool,
+    /// Whether it mentions another person, or replies to somebody else without mentioning the bot.
+    pub for_others: bool,
+    /// Whether Discord withheld the content (Message Content intent missing): an addressed message with nothing in it.
+    pub withheld: bool,
+    /// Files.
+    pub attachments: Vec<Attachment>,
+    /// What it replies to (not the bot's own messages) and what it forwards.
+    pub quotes: Vec<Quote>,
+    /// Stickers, polls, voice messages: one description each.
+    pub described: Vec<String>,
+}
+
+/// What the gateway reports, beside interactions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Inbound {
+    /// A message was written.
+    Message(InboundMessage),
+    /// A message's text was changed by its author (not a link preview).
+    Edited {
+        /// Which.
+        message: MessageId,
+        /// In which channel or thread.
+        channel: ChannelId,
+        /// The new text, without the bot's mention.
+        text: String,
+    },
+    /// Messages were deleted.
+    Deleted {
+        /// Which.
+        messages: Vec<MessageId>,
+        /// In which channel or thread.
+        channel: ChannelId,
+    },
+    /// A thread, or the channel it hangs in, is gone.
+    Gone {
+        /// The thread or channel.
+        channel: ChannelId,
+    },
+    /// A new gateway session began: what happened meanwhile is unknown.
+    NewSession,
+}
+
+/// `/ask`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InboundAsk {
+    /// The interaction.
+    pub id: InteractionId,
+    /// Where it was used.
+    pub place: Place,
+    /// By whom.
+    pub author: Person,
+    /// The project's slug as typed; not validated by Discord.
+    pub project: String,
+    /// The words.
+    pub prompt: String,
+    /// A model, if one was named.
+    pub model: Option<String>,
+    /// A file, if one was given.
+    pub file: Option<Attachment>,
+}
+
+/// A button was pressed. `custom_id`s are those that `ports::Button::id` makes; a forged one is refused by the gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InboundPress {
+    /// The interaction.
+    pub id: InteractionId,
+    /// The server.
+    pub guild: GuildId,
+    /// Where the message stands.
+    pub channel: ChannelId,
+    /// The message that carries the button.
+    pub message: MessageId,
+    /// Who pressed.
+    pub by: Person,
+    /// The button's id as it came.
+    pub custom_id: String,
+}
+
+/// `/stop`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InboundStop {
+    /// The interaction.
+    pub id: InteractionId,
+    /// The thread it was used in.
+    pub thread: ThreadId,
+    /// By whom.
+    pub by: Person,
+}

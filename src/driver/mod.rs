@@ -1,0 +1,5 @@
+//! Does what the pure part decided: the road of a message from the gate to the answer.
+
+pub mod clock;
+pub mod inbound;
+pub mod ports;

@@ -1,0 +1,203 @@
+//! What the driver needs of the world outside: the platform that people see.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::domain::ids::{ChannelId, GuildId, MemberId, MessageId, ThreadId, TurnId};
+use crate::domain::request::Attachment;
+use crate::sandbox::Sandbox;
+
+use super::clock::Clock;
+
+/// A button on one of our messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Button {
+    /// Stops this turn.
+    Stop(TurnId),
+    /// Gives every step of this turn as a file that only the presser sees.
+    Details(TurnId),
+}
+
+impl Button {
+    /// Returns the `custom_id`: version, action, turn; at most 100 characters.
+    pub fn id(self) -> String {
+        match self {
+            Button::Stop(turn) => format!("1:stop:{turn}"),
+            Button::Details(turn) => format!("1:details:{turn}"),
+        }
+    }
+
+    /// Returns the button that this `custom_id` names, if it is one of ours.
+    pub fn from_id(id: &str) -> Option<Button> {
+        let (action, turn) = id.strip_prefix("1:")?.split_once(':')?;
+        let turn = TurnId(turn.parse().ok()?);
+        match action {
+            "stop" => Some(Button::Stop(turn)),
+            "details" => Some(Button::Details(turn)),
+            _ => None,
+        }
+    }
+
+    /// Returns what is written on it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Button::Stop(_) => "Stop",
+            Button::Details(_) => "Details",
+        }
+    }
+}
+
+/// A file to be attached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upload {
+    /// Its name; the surface cleans it for the platform.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: Bytes,
+}
+
+/// One message of ours.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Post {
+    /// At most 2000 code points; blank only where there are files.
+    pub text: String,
+    /// What it replies to; a reply to a message that is gone is sent without reference.
+    pub reply_to: Option<MessageId>,
+    /// The one person whom it may notify. Nobody else is ever notified, whatever the text says.
+    pub ping: Option<MemberId>,
+    /// Buttons, in one row.
+    pub buttons: Vec<Button>,
+    /// At most ten, each within [`Surface::file_limit`], together within 25 MiB.
+    pub files: Vec<Upload>,
+    /// No notification sound (live messages).
+    pub silent: bool,
+}
+
+/// What the thing to be said wants of the platform's memory: the same nonce never makes two messages within minutes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nonce(pub String);
+
+impl Nonce {
+    /// Returns the nonce of one message of a turn; at most 25 characters (Discord's limit).
+    pub fn of(turn: TurnId, what: &str) -> Nonce {
+        let mut text = format!("{}{what}", to_base36(turn.0));
+        text.truncate(25);
+        Nonce(text)
+    }
+}
+
+fn to_base36(mut number: u64) -> String {
+    let mut digits = Vec::new();
+    loop {
+        digits.push(char::from_digit((number % 36) as u32, 36).unwrap_or('0'));
+        number /= 36;
+        if number == 0 {
+            return digits.into_iter().rev().collect();
+        }
+    }
+}
+
+/// Why something could not be said. The surface has already waited, retried and degraded where that is right
+/// (`429`, `5xx`, un-archiving a thread, a reply without history).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SurfaceError {
+    /// The platform is away: try again later.
+    #[error("discord cannot be reached: {0}")]
+    Away(String),
+    /// The message is gone (10008) or may not be edited any more (30046).
+    #[error("the message is gone")]
+    MessageGone,
+    /// The channel or thread is gone (10003, 10004).
+    #[error("the channel is gone")]
+    ChannelGone,
+    /// The bot may not do that here; the permission that is missing, as Discord's settings call it.
+    #[error("the permission {0:?} is missing")]
+    Forbidden(String),
+    /// The thread is locked (160005).
+    #[error("the thread is locked")]
+    Locked,
+    /// Too large (40005, 413): the learned limit was lowered.
+    #[error("the file is too large")]
+    TooLarge,
+    /// No thread can be made in this kind of place, or too many are active (50024, 160006).
+    #[error("no thread can be opened here")]
+    NoThreads,
+    /// AutoMod or a link filter refused the text (200000, 240000).
+    #[error("a filter of the server refused the text")]
+    Filtered,
+    /// Anything else: a fault of ours, not worth another try.
+    #[error("discord refused: {0}")]
+    Refused(String),
+}
+
+/// The platform that people see. Every call has a deadline of its own and is queued behind the other calls of its channel.
+#[async_trait]
+pub trait Surface: Send + Sync + std::fmt::Debug {
+    /// Opens a thread on a message, or finds the one that hangs there already (160004).
+    async fn open_thread(
+        &self,
+        channel: ChannelId,
+        message: MessageId,
+        name: &str,
+    ) -> Result<ThreadId, SurfaceError>;
+
+    /// Says something. Sent again after faults: the nonce keeps it single.
+    async fn post(
+        &self,
+        channel: ChannelId,
+        post: Post,
+        nonce: Nonce,
+    ) -> Result<MessageId, SurfaceError>;
+
+    /// Replaces text and buttons of one of our messages; its files stay. Never notifies anybody.
+    async fn edit(
+        &self,
+        channel: ChannelId,
+        message: MessageId,
+        post: Post,
+    ) -> Result<(), SurfaceError>;
+
+    /// Deletes one of our messages; one that is gone is no error.
+    async fn delete(&self, channel: ChannelId, message: MessageId) -> Result<(), SurfaceError>;
+
+    /// Puts a reaction on a message. Decoration: fire and forget, dropped under pressure.
+    fn react(&self, channel: ChannelId, message: MessageId, emoji: &'static str);
+
+    /// Takes our reaction away again, likewise.
+    fn unreact(&self, channel: ChannelId, message: MessageId, emoji: &'static str);
+
+    /// Shows that the bot is at work, for ten seconds at most, likewise.
+    fn typing(&self, channel: ChannelId);
+
+    /// Bytes that one attached file may have on this server.
+    fn file_limit(&self, guild: GuildId) -> u64;
+
+    /// Fetches a file of a request, from the platform's own addresses only, without redirects; more than `most` bytes is
+    /// [`SurfaceError::TooLarge`]. An expired address is refreshed by reading its message again (`channel`).
+    async fn fetch(
+        &self,
+        channel: ChannelId,
+        attachment: &Attachment,
+        most: u64,
+    ) -> Result<Bytes, SurfaceError>;
+
+    /// Returns the roles of a member now; `None` if they have left the server.
+    async fn roles(
+        &self,
+        guild: GuildId,
+        member: MemberId,
+    ) -> Result<Option<Vec<crate::domain::ids::RoleId>>, SurfaceError>;
+}
+
+/// The driver's three ports.
+#[derive(Clone, Debug)]
+pub struct Ports {
+    /// What people see.
+    pub surface: Arc<dyn Surface>,
+    /// Where turns run.
+    pub sandbox: Arc<dyn Sandbox>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+}
