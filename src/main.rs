@@ -1,1 +1,3 @@
+//! The program: see [`innkeeper::app`].
+
 fn main() {}

@@ -106,3 +106,21 @@ pub struct InboundStop {
     /// By whom.
     pub by: Person,
 }
+
+/// What is said to the one person who used a command or a button.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reply {
+    /// At most 2000 code points.
+    pub text: String,
+    /// Files that only they see.
+    pub files: Vec<super::ports::Upload>,
+}
+
+impl From<String> for Reply {
+    fn from(text: String) -> Reply {
+        Reply {
+            text,
+            files: Vec::new(),
+        }
+    }
+}
