@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ids::{AccountId, ChannelId, GuildId, MemberId, SessionId, Slug, ThreadId};
+use super::ids::{AccountId, ChannelId, GuildId, MemberId, MessageId, SessionId, Slug, ThreadId};
 use super::time::Moment;
 
 /// Which messages in the thread count as requests.
@@ -23,6 +23,15 @@ pub struct Session {
     pub begun: bool,
 }
 
+/// A thread that is still to be opened. Its id is known before: that of the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opening {
+    /// The channel.
+    pub channel: ChannelId,
+    /// The message that it will hang on.
+    pub message: MessageId,
+}
+
 /// One thread ↔ one agent conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chat {
@@ -30,6 +39,9 @@ pub struct Chat {
     pub thread: ThreadId,
     /// Where its messages go: the thread itself, or the channel where no thread could be opened.
     pub place: ChannelId,
+    /// The thread still has to be opened: on this message.
+    #[serde(default)]
+    pub opening: Option<Opening>,
     /// The text channel or forum that the thread hangs in.
     pub parent: Option<ChannelId>,
     /// The server.

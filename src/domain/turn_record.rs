@@ -88,6 +88,9 @@ pub struct TurnRecord {
     pub session: Option<SessionId>,
     /// Whether that session is resumed or made.
     pub resumes: bool,
+    /// Which run of the turn: a session that could not be resumed is replaced once, in a second run.
+    #[serde(default)]
+    pub attempt: u8,
     /// The live message.
     pub live: Option<MessageId>,
     /// How much of the stream was shown already (bytes): only to notice that the file shrank.

@@ -36,6 +36,15 @@ pub enum Effect {
         /// One line of JSON.
         line: String,
     },
+    /// Deny what the agent asked to do.
+    Deny {
+        /// The agent's request.
+        request_id: String,
+        /// Why, for the agent.
+        reason: String,
+    },
+    /// Ask the agent to stop what it does.
+    Interrupt,
     /// Tell the agent that nothing more comes: the process ends after its turn.
     CloseInput,
     /// Kill whatever is left of the run → `Killed` (and `Ended`).

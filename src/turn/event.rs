@@ -37,7 +37,12 @@ pub enum Event {
     /// What the turn made was looked for.
     Collected(Collected),
     /// The ledger has it.
-    Settled,
+    Settled {
+        /// What was booked.
+        cost: Usd,
+        /// Whether that is an estimate.
+        estimated: bool,
+    },
     /// All parts of the answer arrived or were given up, each for a reason that people were told.
     Delivered,
 }
