@@ -86,6 +86,11 @@ pub enum Refusal {
         /// Those the person may run turns in.
         choices: Vec<Slug>,
     },
+    /// The chat works in another project than was named.
+    OtherProject {
+        /// Where the chat works.
+        chat: Slug,
+    },
     /// Several projects are possible and nothing says which.
     WhichProject {
         /// Those the person may run turns in.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::domain::ids::{ChannelId, GuildId, MemberId, MessageId, ThreadId, TurnId};
+use crate::domain::ids::{ChannelId, GuildId, MemberId, MessageId, RoleId, ThreadId, TurnId};
 use crate::domain::request::Attachment;
 use crate::sandbox::Sandbox;
 
@@ -167,9 +167,6 @@ pub trait Surface: Send + Sync + std::fmt::Debug {
 
     /// Takes our reaction away again, likewise.
     fn unreact(&self, channel: ChannelId, message: MessageId, emoji: &'static str);
-
-    /// Shows that the bot is at work, for ten seconds at most, likewise.
-    fn typing(&self, channel: ChannelId);
 
     /// Bytes that one attached file may have on this server.
     fn file_limit(&self, guild: GuildId) -> u64;

@@ -1,0 +1,444 @@
+//! Where everything that people do arrives: what counts as a request is decided here, the gate is asked, and what was admitted
+//! goes to its chat.
+//!
+//! Nothing here waits for a turn or for Discord: requests are stored and handed over, notices are said by tasks of their own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::domain::chat::{Chat, Listen, Opening};
+use crate::domain::grant::{Level, Permit, Refusal};
+use crate::domain::guest::Person;
+use crate::domain::ids::{ChannelId, MemberId, MessageId, ThreadId, TurnId};
+use crate::domain::request::{Quote, Request};
+use crate::domain::turn_record::{Stage, TurnRecord};
+use crate::domain::venue::{self, Place, PlaceKind};
+use crate::present::notice;
+use crate::store::StoreError;
+
+use super::context::Context;
+use super::details;
+use super::gate;
+use super::house::House;
+use super::hub::Letter;
+use super::inbound::{Inbound, InboundAsk, InboundMessage, InboundPress, InboundStop, Reply};
+use super::ports::{Button, Nonce, Post, SurfaceError};
+
+/// A person is told the same refusal once in this time and place.
+const REFUSAL_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The desk.
+#[derive(Clone, Debug)]
+pub struct Desk {
+    house: Arc<House>,
+    context: Context,
+}
+
+/// What a message is to us.
+#[derive(Debug, PartialEq, Eq)]
+enum Meaning {
+    /// Somebody asks for a turn.
+    Request,
+    /// A holder said something that is no request: quoted with the next one.
+    Context,
+    /// None of our business.
+    Nothing,
+}
+
+impl Desk {
+    /// Opens the desk of `house`.
+    pub fn new(house: Arc<House>) -> Desk {
+        Desk { house, context: Context::default() }
+    }
+
+    /// Wakes every chat in which an earlier process left something undone.
+    pub fn pick_up(&self) -> Result<usize, StoreError> {
+        let mut threads: Vec<ThreadId> = self.house.store.unfinished()?.iter().map(|record| record.thread).collect();
+        threads.sort_unstable();
+        threads.dedup();
+        for thread in &threads {
+            self.house.hub.tell(&self.house, *thread, Letter::Look);
+        }
+        Ok(threads.len())
+    }
+
+    /// Takes in what the gateway reports. To be called in the order of arrival.
+    pub async fn inbound(&self, inbound: Inbound) {
+        let outcome = match inbound {
+            Inbound::Message(message) => self.message(message).await,
+            Inbound::Edited { message, text, .. } => self.edited(message, &text).await,
+            Inbound::Deleted { messages, .. } => self.deleted(&messages).await,
+            Inbound::Gone { channel } => self.gone(channel).await,
+            Inbound::NewSession => Ok(()),
+        };
+        if let Err(error) = outcome {
+            // Nothing was let in: a request that could not be stored is a request that was not taken.
+            tracing::error!(%error, "could not take in what happened");
+        }
+    }
+
+    async fn message(&self, message: InboundMessage) -> Result<(), StoreError> {
+        let house = &self.house;
+        if !venue::is_ours(&house.rules, &message.place) {
+            return Ok(());
+        }
+        let chat = house.store.chat(ThreadId(message.place.channel.0))?.filter(|chat| !chat.closed);
+        let level = match &chat {
+            Some(chat) => gate::level(house, &message.author, &chat.projects[0])?,
+            None => None,
+        };
+        match meaning(&message, chat.as_ref(), level) {
+            Meaning::Nothing => {}
+            Meaning::Context => self.context.note(ThreadId(message.place.channel.0), quote(&message)),
+            Meaning::Request => {
+                if house.store.first_sight(message.id.0, house.now())? {
+                    self.requested(message, chat).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn requested(&self, message: InboundMessage, chat: Option<Chat>) -> Result<(), StoreError> {
+        let (place, id) = (message.place, message.id);
+        if message.withheld {
+            self.notice(place.channel, Some(id), notice::withheld());
+            return Ok(());
+        }
+        let request = request_of(message);
+        match self.take(request.clone(), chat, place, TurnId(id.0), None)? {
+            Ok(record) => {
+                self.house.store.flush().await?;
+                self.hand_over(&record);
+            }
+            Err(refusal) => self.refuse(&request.author, place.channel, Some(id), &refusal)?,
+        }
+        Ok(())
+    }
+
+    /// Passes the gate and stores the request with its chat, or says why not. Nothing runs before that is on disk.
+    fn take(
+        &self,
+        mut request: Request,
+        chat: Option<Chat>,
+        place: Place,
+        turn: TurnId,
+        project: Option<&str>,
+    ) -> Result<Result<TurnRecord, Refusal>, StoreError> {
+        let house = &self.house;
+        let permit = match gate::admit(house, &request, chat.as_ref(), &place, project)? {
+            Ok(permit) => permit,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        if let Some(refusal) = self.does_not_fit(&request, chat.as_ref())? {
+            return Ok(Err(refusal));
+        }
+        let chat = match chat {
+            Some(chat) => chat,
+            None => {
+                let chat = gate::new_chat(house, &request, &place, turn, &permit)?;
+                house.store.put_chat(&chat)?;
+                chat
+            }
+        };
+        request.quotes.extend(self.context.take(chat.thread));
+        let record = new_record(&chat, request, turn, &permit);
+        house.store.put_turn(&record)?;
+        Ok(Ok(record))
+    }
+
+    fn does_not_fit(&self, request: &Request, chat: Option<&Chat>) -> Result<Option<Refusal>, StoreError> {
+        let limits = &self.house.rules.limits;
+        if request.is_empty() {
+            return Ok(Some(Refusal::Empty));
+        }
+        if let Some(refusal) = gate::too_large(request, limits.upload) {
+            return Ok(Some(refusal));
+        }
+        let waiting = match chat {
+            Some(chat) => {
+                self.house.store.open_turns(chat.thread)?.iter().filter(|turn| turn.stage == Stage::Waiting).count()
+            }
+            None => 0,
+        };
+        Ok((waiting >= limits.queue_depth).then_some(Refusal::QueueFull { depth: limits.queue_depth }))
+    }
+
+    fn hand_over(&self, record: &TurnRecord) {
+        let busy = self.house.hub.runs(record.thread);
+        if let (true, Some(message)) = (busy, record.request.message) {
+            self.house.ports.surface.react(record.thread.channel(), message, notice::WAITING_MARK);
+        }
+        self.house.hub.tell(&self.house, record.thread, Letter::Look);
+    }
+
+    /// Says why a request was refused: each reason once a day to each person in each place, unless they ask by command.
+    fn refuse(
+        &self,
+        person: &Person,
+        channel: ChannelId,
+        message: Option<MessageId>,
+        refusal: &Refusal,
+    ) -> Result<(), StoreError> {
+        let house = &self.house;
+        let text = notice::refusal(refusal, &house.rules.owners);
+        house.store.note_refusal(person.member, &text, house.now())?;
+        let once = format!("refusal/{}/{channel}/{}", person.member, kind_of(refusal));
+        if says_once(refusal) && !house.store.once(&once, house.now(), REFUSAL_EVERY)? {
+            return Ok(());
+        }
+        self.notice(channel, message, text);
+        Ok(())
+    }
+
+    fn notice(&self, channel: ChannelId, reply_to: Option<MessageId>, text: String) {
+        let house = self.house.clone();
+        let turn = TurnId(reply_to.map_or(0, |message| message.0));
+        self.house.tracker.spawn(async move {
+            let post = Post { text: house.secrets.scrub(&text), reply_to, ..Post::default() };
+            match house.ports.surface.post(channel, post, Nonce::of(turn, "n")).await {
+                Ok(_) => {}
+                Err(error) => tracing::warn!(%channel, %error, "a notice could not be said"),
+            }
+        });
+    }
+
+    async fn edited(&self, message: MessageId, text: &str) -> Result<(), StoreError> {
+        let changed = self.house.store.revise_waiting(TurnId(message.0), |record| {
+            record.request.text = text.to_owned();
+        })?;
+        if changed.is_some() {
+            self.house.store.flush().await?;
+        }
+        Ok(())
+    }
+
+    async fn deleted(&self, messages: &[MessageId]) -> Result<(), StoreError> {
+        for message in messages {
+            self.house.store.revise_waiting(TurnId(message.0), |record| record.stage = Stage::Done)?;
+        }
+        self.house.store.flush().await
+    }
+
+    async fn gone(&self, channel: ChannelId) -> Result<(), StoreError> {
+        for mut chat in self.house.store.chats()? {
+            if !chat.closed && (chat.place == channel || chat.parent == Some(channel)) {
+                chat.closed = true;
+                self.house.store.put_chat(&chat)?;
+                self.context.forget(chat.thread);
+                if self.house.hub.runs(chat.thread) {
+                    self.house.hub.tell(&self.house, chat.thread, Letter::Gone);
+                }
+            }
+        }
+        self.house.store.flush().await
+    }
+
+    /// `/ask`.
+    pub async fn ask(&self, ask: InboundAsk) -> Reply {
+        match self.asked(ask).await {
+            Ok(text) => Reply::from(text),
+            Err(error) => {
+                tracing::error!(error = format!("{error:#}"), "could not take an /ask");
+                Reply::from(notice::broken())
+            }
+        }
+    }
+
+    async fn asked(&self, ask: InboundAsk) -> anyhow::Result<String> {
+        let house = &self.house;
+        if !venue::is_ours(&house.rules, &ask.place) {
+            return Ok(notice::not_here());
+        }
+        if !house.store.first_sight(ask.id.0, house.now())? {
+            return Ok(notice::seen_already());
+        }
+        let chat = match ask.place.kind {
+            PlaceKind::Thread => house.store.chat(ThreadId(ask.place.channel.0))?.filter(|chat| !chat.closed),
+            PlaceKind::Text | PlaceKind::Other => None,
+        };
+        let turn = TurnId(ask.id.0);
+        let mut request = Request {
+            author: ask.author,
+            text: ask.prompt,
+            attachments: ask.file.into_iter().collect(),
+            quotes: Vec::new(),
+            described: Vec::new(),
+            message: None,
+            model: ask.model,
+        };
+        // Asked before anything is posted, so that a refusal stays between the bot and the person.
+        if let Err(refusal) = gate::admit(house, &request, chat.as_ref(), &ask.place, Some(&ask.project))? {
+            return self.refused(&request.author, &refusal);
+        }
+        if let Some(refusal) = self.does_not_fit(&request, chat.as_ref())? {
+            return self.refused(&request.author, &refusal);
+        }
+        // A chat needs a message to hang on; in a thread the request is shown as well, since the others cannot see a command.
+        let post = Post { text: notice::asks(request.author.member, &ask.project, &request.text), ..Post::default() };
+        let shown = match house.ports.surface.post(ask.place.channel, post, Nonce::of(turn, "q")).await {
+            Ok(message) => message,
+            Err(error) => return Ok(notice::cannot_say(&error)),
+        };
+        request.message = Some(shown);
+        match self.take(request.clone(), chat, ask.place, turn, Some(&ask.project))? {
+            Ok(record) => {
+                house.store.flush().await?;
+                self.hand_over(&record);
+                Ok(notice::asked(record.thread))
+            }
+            Err(refusal) => self.refused(&request.author, &refusal),
+        }
+    }
+
+    fn refused(&self, person: &Person, refusal: &Refusal) -> anyhow::Result<String> {
+        let text = notice::refusal(refusal, &self.house.rules.owners);
+        self.house.store.note_refusal(person.member, &text, self.house.now())?;
+        Ok(text)
+    }
+
+    /// A button.
+    pub async fn press(&self, press: InboundPress) -> Reply {
+        let done = match Button::from_id(&press.custom_id) {
+            Some(Button::Stop(turn)) => self.stop_turn(turn, &press.by).await.map(Reply::from),
+            Some(Button::Details(turn)) => details::of(&self.house, turn, &press.by).await,
+            None => Ok(Reply::from(notice::unknown_button())),
+        };
+        done.unwrap_or_else(|error| {
+            tracing::error!(error = format!("{error:#}"), "could not do what a button wants");
+            Reply::from(notice::broken())
+        })
+    }
+
+    /// `/stop`.
+    pub async fn stop(&self, stop: InboundStop) -> Reply {
+        match self.stop_running(stop.thread, &stop.by).await {
+            Ok(text) => Reply::from(text),
+            Err(error) => {
+                tracing::error!(error = format!("{error:#}"), "could not stop a turn");
+                Reply::from(notice::broken())
+            }
+        }
+    }
+
+    async fn stop_running(&self, thread: ThreadId, by: &Person) -> anyhow::Result<String> {
+        let open = self.house.store.open_turns(thread)?;
+        let running = open.iter().find(|record| record.stage != Stage::Waiting).or(open.first());
+        match running {
+            Some(record) => self.stop_turn(record.id, by).await,
+            None => Ok(notice::nothing_runs()),
+        }
+    }
+
+    async fn stop_turn(&self, turn: TurnId, by: &Person) -> anyhow::Result<String> {
+        let house = &self.house;
+        let Some(record) = house.store.turn(turn)?.filter(|record| record.stage != Stage::Done) else {
+            return Ok(notice::nothing_runs());
+        };
+        let owner = house.store.chat(record.thread)?.map(|chat| chat.owner);
+        if !may_stop(house, &record, owner, by) {
+            return self.refused(by, &Refusal::NotYourTurn);
+        }
+        let waiting = house.store.revise_waiting(turn, |record| {
+            record.stage = Stage::Done;
+            record.stopped_by = Some(by.member);
+        })?;
+        house.store.flush().await?;
+        if waiting.is_some() {
+            return Ok(notice::taken_back());
+        }
+        house.hub.tell(house, record.thread, Letter::Stop { turn: Some(turn), by: by.member });
+        Ok(notice::stopping())
+    }
+
+    /// Looks again whether the authors of running turns still may.
+    pub fn recheck(&self) {
+        self.house.hub.tell_all(&Letter::Recheck);
+    }
+}
+
+fn may_stop(house: &House, record: &TurnRecord, owner: Option<MemberId>, by: &Person) -> bool {
+    record.request.author.member == by.member
+        || owner == Some(by.member)
+        || house.rules.is_admin(by.member, &by.roles)
+}
+
+/// What counts as a request: `product.md`, in one place.
+fn meaning(message: &InboundMessage, chat: Option<&Chat>, level: Option<Level>) -> Meaning {
+    if message.addressed {
+        return Meaning::Request;
+    }
+    let Some(chat) = chat else { return Meaning::Nothing };
+    let holds = level >= Some(Level::Chat);
+    match (chat.listen, holds, message.for_others) {
+        (Listen::All, true, false) => Meaning::Request,
+        // Somebody without a grant talks in a thread that takes every message for a request: told once why not.
+        (Listen::All, false, false) => Meaning::Request,
+        (_, true, _) => Meaning::Context,
+        (_, false, _) => Meaning::Nothing,
+    }
+}
+
+/// A refusal that a person could meet with every message is said once; one that answers what they just did, each time.
+fn says_once(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::NoGrant { .. } | Refusal::Expired { .. } | Refusal::Suspended | Refusal::NotConfined
+    )
+}
+
+fn kind_of(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::NoGrant { .. } => "grant",
+        Refusal::Expired { .. } => "expired",
+        Refusal::Suspended => "suspended",
+        _ => "other",
+    }
+}
+
+fn request_of(message: InboundMessage) -> Request {
+    Request {
+        author: message.author,
+        text: message.text,
+        attachments: message.attachments,
+        quotes: message.quotes,
+        described: message.described,
+        message: Some(message.id),
+        model: None,
+    }
+}
+
+fn quote(message: &InboundMessage) -> Quote {
+    Quote { author: Some(message.author.name.clone()), text: message.text.clone() }
+}
+
+fn new_record(chat: &Chat, request: Request, turn: TurnId, permit: &Permit) -> TurnRecord {
+    TurnRecord {
+        id: turn,
+        thread: chat.thread,
+        request,
+        stage: Stage::Waiting,
+        project: permit.project().clone(),
+        level: permit.level(),
+        model: permit.model().to_owned(),
+        hold: crate::domain::money::Usd::ZERO,
+        month: None,
+        started_at: None,
+        session: None,
+        resumes: false,
+        attempt: 0,
+        live: None,
+        seen: 0,
+        stopped_by: None,
+        parts: Vec::new(),
+        receipt: None,
+    }
+}
+
+/// Returns where a chat opened by this request has its thread still to be opened.
+pub(super) fn opening(place: &Place, request: &Request) -> Option<Opening> {
+    match (place.kind, request.message) {
+        (PlaceKind::Text, Some(message)) => Some(Opening { channel: place.channel, message }),
+        _ => None,
+    }
+}

@@ -1,0 +1,151 @@
+//! In-memory ports for the driver's tests: a surface that remembers what was said, and can be told to fail.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use crate::domain::ids::{ChannelId, GuildId, MemberId, MessageId, RoleId, ThreadId};
+use crate::domain::request::Attachment;
+use crate::domain::time::Moment;
+
+use super::clock::Clock;
+use super::ports::{Nonce, Post, Surface, SurfaceError};
+
+/// One thing that the surface was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    Thread { message: MessageId, name: String },
+    Post { channel: ChannelId, id: MessageId, post: Post, nonce: String },
+    Edit { message: MessageId, post: Post },
+    Delete { message: MessageId },
+}
+
+#[derive(Debug)]
+struct Memory {
+    said: Vec<Said>,
+    failures: VecDeque<(&'static str, SurfaceError)>,
+    serial: u64,
+}
+
+/// A surface in memory. Message ids are made from the clock, as Discord makes them.
+#[derive(Clone, Debug)]
+pub(super) struct FakeSurface {
+    memory: Arc<Mutex<Memory>>,
+    changed: watch::Sender<u64>,
+    clock: Arc<dyn Clock>,
+}
+
+impl FakeSurface {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> FakeSurface {
+        let memory = Memory { said: Vec::new(), failures: VecDeque::new(), serial: 0 };
+        FakeSurface { memory: Arc::new(Mutex::new(memory)), changed: watch::Sender::new(0), clock }
+    }
+
+    /// Lets the next call of `verb` (`open_thread`, `post`, `edit`, `delete`) fail so.
+    pub(super) fn fails(&self, verb: &'static str, error: SurfaceError) {
+        self.lock().failures.push_back((verb, error));
+    }
+
+    pub(super) fn said(&self) -> Vec<Said> {
+        self.lock().said.clone()
+    }
+
+    /// Waits until what was said fits.
+    pub(super) async fn until(&self, fits: impl Fn(&[Said]) -> bool) -> Vec<Said> {
+        let mut changes = self.changed.subscribe();
+        loop {
+            let said = self.said();
+            if fits(&said) {
+                return said;
+            }
+            changes.changed().await.expect("the surface lives");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failure(&self, verb: &str) -> Option<SurfaceError> {
+        let mut memory = self.lock();
+        let at = memory.failures.iter().position(|(failing, _)| *failing == verb)?;
+        memory.failures.remove(at).map(|(_, error)| error)
+    }
+
+    fn note(&self, said: Said) {
+        self.lock().said.push(said);
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    fn next_id(&self) -> MessageId {
+        let mut memory = self.lock();
+        memory.serial += 1;
+        let Moment(now) = self.clock.now();
+        MessageId((u64::try_from(now - 1_420_070_400_000).expect("after 2015") << 22) + memory.serial)
+    }
+}
+
+#[async_trait]
+impl Surface for FakeSurface {
+    async fn open_thread(&self, _: ChannelId, message: MessageId, name: &str) -> Result<ThreadId, SurfaceError> {
+        if let Some(error) = self.failure("open_thread") {
+            return Err(error);
+        }
+        self.note(Said::Thread { message, name: name.to_owned() });
+        Ok(ThreadId(message.0))
+    }
+
+    async fn post(&self, channel: ChannelId, post: Post, nonce: Nonce) -> Result<MessageId, SurfaceError> {
+        if let Some(error) = self.failure("post") {
+            return Err(error);
+        }
+        let known = self.said().into_iter().find_map(|said| match said {
+            Said::Post { id, nonce: old, .. } if old == nonce.0 => Some(id),
+            _ => None,
+        });
+        if let Some(id) = known {
+            return Ok(id);
+        }
+        let id = self.next_id();
+        self.note(Said::Post { channel, id, post, nonce: nonce.0 });
+        Ok(id)
+    }
+
+    async fn edit(&self, _: ChannelId, message: MessageId, post: Post) -> Result<(), SurfaceError> {
+        if let Some(error) = self.failure("edit") {
+            return Err(error);
+        }
+        self.note(Said::Edit { message, post });
+        Ok(())
+    }
+
+    async fn delete(&self, _: ChannelId, message: MessageId) -> Result<(), SurfaceError> {
+        if let Some(error) = self.failure("delete") {
+            return Err(error);
+        }
+        self.note(Said::Delete { message });
+        Ok(())
+    }
+
+    fn react(&self, _: ChannelId, _: MessageId, _: &'static str) {}
+
+    fn unreact(&self, _: ChannelId, _: MessageId, _: &'static str) {}
+
+    fn file_limit(&self, _: GuildId) -> u64 {
+        10 * 1024 * 1024
+    }
+
+    async fn fetch(&self, _: ChannelId, attachment: &Attachment, _: u64) -> Result<Bytes, SurfaceError> {
+        match self.failure("fetch") {
+            Some(error) => Err(error),
+            None => Ok(Bytes::from(attachment.name.clone())),
+        }
+    }
+
+    async fn roles(&self, _: GuildId, _: MemberId) -> Result<Option<Vec<RoleId>>, SurfaceError> {
+        Ok(Some(Vec::new()))
+    }
+}

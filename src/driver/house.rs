@@ -1,0 +1,71 @@
+//! What all parts of the driver share.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::agent::rules::AgentRules;
+use crate::domain::project::Catalogue;
+use crate::domain::rules::Rules;
+use crate::domain::time::Moment;
+use crate::present::secrets::Secrets;
+use crate::store::Store;
+
+use super::hub::Hub;
+use super::live_message::Crowd;
+use super::ports::Ports;
+use super::provider::Provider;
+use super::slots::Slots;
+use super::turn_directory::TurnDirectory;
+
+/// The whole house, built once by `app`.
+#[derive(Debug)]
+pub struct House {
+    /// The world outside.
+    pub ports: Ports,
+    /// Everything that survives.
+    pub store: Store,
+    /// The configured rules.
+    pub rules: Arc<Rules>,
+    /// The configured projects.
+    pub catalogue: Arc<Catalogue>,
+    /// How agents are run.
+    pub agent: AgentRules,
+    /// Where the sandbox's accounts keep a scratch workspace, with `{chat}` for the chat's id.
+    pub workdir: String,
+    /// Whether a chat runs as its project's account or as its owner's.
+    pub account_by: AccountBy,
+    /// How agents reach the model provider.
+    pub provider: Provider,
+    /// Runs in the sandbox.
+    pub turns: TurnDirectory,
+    /// Texts that must never be shown.
+    pub secrets: Secrets,
+    /// Running chats.
+    pub hub: Hub,
+    /// Places for running turns.
+    pub slots: Slots,
+    /// Live messages.
+    pub crowd: Crowd,
+    /// Every task belongs to it.
+    pub tracker: TaskTracker,
+    /// Cancelled when the house closes: no new turns, running ones are left to the next start.
+    pub cancel: CancellationToken,
+}
+
+/// The border between sandbox accounts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccountBy {
+    /// One account per project.
+    Project,
+    /// One account per guest.
+    Guest,
+}
+
+impl House {
+    /// Returns the present moment.
+    pub fn now(&self) -> Moment {
+        self.ports.clock.now()
+    }
+}

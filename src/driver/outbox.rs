@@ -1,0 +1,133 @@
+//! Sends the parts of an answer, in order, until each has arrived or its absence is explained.
+//!
+//! A part is stored before it is sent and marked as soon as it arrived, so that a restart sends only what is missing.
+
+use std::time::Duration;
+
+use crate::domain::chat::Chat;
+use crate::domain::turn_record::{Part, Sent, TurnRecord};
+use crate::present::notice;
+use crate::sandbox::SandboxError;
+use crate::store::StoreError;
+
+use super::house::House;
+use super::ports::{Nonce, Post, SurfaceError, Upload};
+
+/// The longest wait before Discord is tried again.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// Sends what has not arrived yet. Returns when nothing is left to send.
+pub async fn deliver(house: &House, chat: &Chat, record: &mut TurnRecord) -> Result<(), StoreError> {
+    for index in 0..record.parts.len() {
+        if record.parts[index].sent == Sent::No {
+            let sent = send(house, chat, record, index).await;
+            record.parts[index].sent = sent;
+            house.store.put_turn(record)?;
+            house.store.flush().await?;
+        }
+    }
+    Ok(())
+}
+
+async fn send(house: &House, chat: &Chat, record: &TurnRecord, index: usize) -> Sent {
+    let mut part = record.parts[index].clone();
+    let nonce = Nonce::of(record.id, &format!("a{index}"));
+    let mut wait = Duration::from_secs(1);
+    loop {
+        let (files, missing) = fetch(house, chat, &part).await;
+        let post = Post {
+            text: with_lines(&part.text, &missing),
+            reply_to: record.request.message.filter(|_| index == 0),
+            ping: Some(record.request.author.member).filter(|_| index == 0),
+            files,
+            ..Post::default()
+        };
+        if post.text.trim().is_empty() && post.files.is_empty() {
+            return Sent::GivenUp;
+        }
+        match house.ports.surface.post(chat.place, post, nonce.clone()).await {
+            Ok(message) => return Sent::Yes(message),
+            Err(SurfaceError::Away(why)) => {
+                tracing::warn!(turn = %record.id, %why, "an answer waits for discord");
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(LONGEST_WAIT);
+            }
+            Err(SurfaceError::TooLarge) if !part.files.is_empty() => part = without_files(&part, notice::FILES_TOO_LARGE),
+            Err(SurfaceError::Forbidden(right)) if !part.files.is_empty() => {
+                part = without_files(&part, &notice::files_need(&right));
+            }
+            Err(SurfaceError::Filtered) if part.text != notice::FILTERED => {
+                part = Part { text: notice::FILTERED.to_owned(), files: Vec::new(), sent: Sent::No };
+            }
+            Err(error) => {
+                tracing::error!(turn = %record.id, %error, "a part of an answer cannot be delivered");
+                explain_in_parent(house, chat, record, &error).await;
+                return Sent::GivenUp;
+            }
+        }
+    }
+}
+
+/// Says in the channel above that an answer exists which its thread does not take.
+async fn explain_in_parent(house: &House, chat: &Chat, record: &TurnRecord, error: &SurfaceError) {
+    let Some(parent) = chat.parent.filter(|parent| *parent != chat.place) else { return };
+    let post = Post {
+        text: notice::answer_undeliverable(chat.thread, error),
+        ping: Some(record.request.author.member),
+        ..Post::default()
+    };
+    // Said once for all parts of the answer: the nonce is the same for each.
+    if let Err(error) = house.ports.surface.post(parent, post, Nonce::of(record.id, "u")).await {
+        tracing::error!(turn = %record.id, %error, "nor can its absence be explained");
+    }
+}
+
+/// Reads the files of a part out of the sandbox; those that cannot be read any more are named.
+async fn fetch(house: &House, chat: &Chat, part: &Part) -> (Vec<Upload>, Vec<String>) {
+    let mut uploads = Vec::new();
+    let mut missing = Vec::new();
+    for file in &part.files {
+        // What was found may have grown since; more than was planned for does not fit the message.
+        let most = usize::try_from(file.size).unwrap_or(usize::MAX);
+        match read(house, chat, &file.path, most).await {
+            Ok(bytes) => uploads.push(Upload { name: file.name.clone(), bytes }),
+            Err(error) => {
+                tracing::warn!(file = %file.path, %error, "a produced file cannot be read");
+                missing.push(notice::file_unreadable(&file.name));
+            }
+        }
+    }
+    (uploads, missing)
+}
+
+async fn read(house: &House, chat: &Chat, path: &str, most: usize) -> Result<bytes::Bytes, SandboxError> {
+    let mut wait = Duration::from_secs(1);
+    loop {
+        match house.ports.sandbox.get(&chat.account, path, most).await {
+            Err(SandboxError::Away(_)) if wait <= LONGEST_WAIT => {
+                tokio::time::sleep(wait).await;
+                wait *= 2;
+            }
+            result => return result,
+        }
+    }
+}
+
+fn without_files(part: &Part, why: &str) -> Part {
+    let names = part.files.iter().map(|file| file.name.as_str()).collect::<Vec<_>>();
+    Part { text: with_lines(&part.text, &[notice::left_out(&names, why)]), files: Vec::new(), sent: Sent::No }
+}
+
+/// Adds lines to a text; a text with no room left keeps its own words.
+fn with_lines(text: &str, lines: &[String]) -> String {
+    let mut all = text.to_owned();
+    for line in lines {
+        if all.chars().count() + line.chars().count() < crate::present::page::MOST {
+            if !all.is_empty() {
+                all.push('\n');
+            }
+            all.push_str(line);
+        }
+    }
+    all
+}

@@ -1,0 +1,441 @@
+//! Runs one turn: picks what happens, hands it to the machine, does what the machine wants.
+//!
+//! There is one loop. Whatever takes time runs beside it and reports back as news; whatever must survive is on disk before the
+//! next step. A turn that an earlier process began is rebuilt by reading its stream from the first byte.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::domain::chat::Chat;
+use crate::domain::time::Moment;
+use crate::domain::turn_record::{Stage, TurnRecord};
+use crate::present;
+use crate::present::notice;
+use crate::turn::effect::{Effect, Timer};
+use crate::turn::event::{Event, Stop};
+use crate::turn::machine::Turn;
+
+use super::deliver;
+use super::follower::{self, News, while_away};
+use super::gate;
+use super::house::House;
+use super::hub::Letter;
+use super::launch;
+use super::live_message::{self, LiveMessage};
+use super::ports::{Button, Post};
+use super::slots::Slot;
+use super::turn_directory::Run;
+
+/// News that may wait for the loop.
+const NEWS: usize = 64;
+
+/// How long a closing house waits for a live message's last edit; the whole exit has ten seconds.
+const LAST_WORD: Duration = Duration::from_secs(4);
+
+/// What is left of a turn when its loop ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Nothing: it is over.
+    Nothing,
+    /// The house closes: the run goes on in the sandbox, and the next start picks it up.
+    ForNextStart,
+}
+
+/// Runs `record` to its end, or until the house closes.
+pub async fn run(
+    house: &Arc<House>,
+    chat: Chat,
+    record: TurnRecord,
+    letters: &mut mpsc::Receiver<Letter>,
+) -> anyhow::Result<Left> {
+    if matches!(record.stage, Stage::Settled { .. }) && !record.parts.is_empty() {
+        return deliver::rest(house, &chat, record).await;
+    }
+    let (sender, news) = mpsc::channel(NEWS);
+    let now = house.now();
+    let turn = Turn::new(gate::facts(house, &chat, &record), record.started_at.unwrap_or(now));
+    let live = LiveMessage::start(house.ports.clone(), house.crowd.clone(), chat.place, record.id, record.live);
+    let (words, said) = mpsc::unbounded_channel();
+    let mut jobs = JoinSet::new();
+    jobs.spawn(speak(house.clone(), said, sender.clone()));
+    let mut running = Running {
+        house,
+        chat,
+        record,
+        turn,
+        live: Some(live),
+        timers: HashMap::new(),
+        jobs,
+        sender,
+        words,
+        slot: None,
+        over: false,
+    };
+    running.begin().await?;
+    running.until_over(letters, news).await
+}
+
+/// Ends a turn that nobody can be told of any more, before it began.
+pub async fn drop_unheard(house: &House, record: &TurnRecord) -> anyhow::Result<()> {
+    let mut record = record.clone();
+    record.stage = Stage::Done;
+    house.store.release(record.id).context("could not release a hold")?;
+    house.store.put_turn(&record).context("could not store the turn")?;
+    house.store.flush().await.context("could not store the turn")
+}
+
+struct Running<'a> {
+    house: &'a Arc<House>,
+    chat: Chat,
+    record: TurnRecord,
+    turn: Turn,
+    live: Option<LiveMessage>,
+    timers: HashMap<Timer, Moment>,
+    jobs: JoinSet<()>,
+    sender: mpsc::Sender<News>,
+    words: mpsc::UnboundedSender<(Run, Word)>,
+    slot: Option<Slot>,
+    over: bool,
+}
+
+impl Running<'_> {
+    /// Starts, or goes on from where an earlier process stood.
+    async fn begin(&mut self) -> anyhow::Result<()> {
+        if let Some(message) = self.record.request.message {
+            self.house.ports.surface.unreact(self.chat.place, message, notice::WAITING_MARK);
+        }
+        let effects = self.turn.begin(self.house.now());
+        if self.record.stage == Stage::Waiting {
+            self.perform_all(effects).await?;
+        } else {
+            // The money is held already, and a turn that was admitted is not asked again.
+            self.slot = self.house.slots.take(self.record.request.author.member);
+            self.happen(Event::Held(self.record.hold)).await?;
+        }
+        if self.chat.closed {
+            self.happen(Event::StopRequested(Stop::ThreadGone)).await?;
+        } else if let Some(by) = self.record.stopped_by {
+            self.happen(Event::StopRequested(Stop::By(by))).await?;
+        }
+        Ok(())
+    }
+
+    async fn until_over(
+        mut self,
+        letters: &mut mpsc::Receiver<Letter>,
+        mut news: mpsc::Receiver<News>,
+    ) -> anyhow::Result<Left> {
+        while !self.over {
+            let next = self.next_timer();
+            tokio::select! {
+                () = self.house.cancel.cancelled() => return self.leave().await,
+                Some(letter) = letters.recv() => self.read(letter).await?,
+                Some(news) = news.recv() => self.take(news).await?,
+                news = live_news(&mut self.live) => self.live_moved(news).await?,
+                timer = due(next, self.house) => {
+                    self.timers.remove(&timer);
+                    self.happen(Event::TimerFired(timer)).await?;
+                }
+            }
+        }
+        Ok(Left::Nothing)
+    }
+
+    async fn read(&mut self, letter: Letter) -> anyhow::Result<()> {
+        match letter {
+            Letter::Stop { turn, by } if turn.is_none_or(|turn| turn == self.record.id) => {
+                self.record.stopped_by.get_or_insert(by);
+                self.save().await?;
+                self.happen(Event::StopRequested(Stop::By(by))).await
+            }
+            Letter::Recheck if !gate::may_go_on(self.house, &self.chat, &self.record)? => {
+                self.happen(Event::StopRequested(Stop::Revoked)).await
+            }
+            Letter::Gone => {
+                self.chat.closed = true;
+                self.house.store.put_chat(&self.chat).context("could not store the chat")?;
+                self.happen(Event::StopRequested(Stop::ThreadGone)).await
+            }
+            Letter::Stop { .. } | Letter::Recheck | Letter::Look => Ok(()),
+        }
+    }
+
+    async fn take(&mut self, news: News) -> anyhow::Result<()> {
+        match news {
+            News::Event(event) => self.happen(event).await,
+            News::Slot(slot) => {
+                self.slot = Some(slot);
+                self.admit().await
+            }
+            News::Read { offset, events } => {
+                for event in events {
+                    self.happen(Event::Agent(event)).await?;
+                }
+                self.record.seen = self.record.seen.max(offset);
+                Ok(())
+            }
+        }
+    }
+
+    async fn live_moved(&mut self, news: live_message::News) -> anyhow::Result<()> {
+        match news {
+            live_message::News::Made(message) => {
+                self.record.live = Some(message);
+                self.save().await
+            }
+            live_message::News::PlaceGone => self.read(Letter::Gone).await,
+        }
+    }
+
+    async fn happen(&mut self, event: Event) -> anyhow::Result<()> {
+        let effects = self.turn.handle(event, self.house.now());
+        self.perform_all(effects).await
+    }
+
+    async fn perform_all(&mut self, effects: Vec<Effect>) -> anyhow::Result<()> {
+        for effect in effects {
+            // Boxed: an effect can make an event happen, which has effects.
+            Box::pin(self.perform(effect)).await?;
+        }
+        Ok(())
+    }
+
+    async fn perform(&mut self, effect: Effect) -> anyhow::Result<()> {
+        match effect {
+            Effect::Hold => self.wait_for_slot(),
+            Effect::Start => return self.start().await,
+            Effect::ShowLive => self.show_live(),
+            Effect::Say { id, line } => self.say(id, line),
+            Effect::Deny { request_id, reason } => {
+                let line = crate::agent::prompt::deny_line(&request_id, &reason);
+                self.say(format!("deny-{request_id}"), line);
+            }
+            Effect::Interrupt => self.say("interrupt".to_owned(), crate::agent::prompt::interrupt_line("interrupt")),
+            Effect::CloseInput => {
+                let _ = self.words.send((self.run_name(), Word::End));
+            }
+            Effect::Kill => self.kill(),
+            Effect::Schedule { timer, at } => {
+                self.timers.insert(timer, at);
+            }
+            Effect::Collect => self.collect(),
+            Effect::Settle { cost, estimated } => return self.settle(cost, estimated).await,
+            Effect::Deliver => return self.deliver().await,
+            Effect::RenewSession => return self.renew_session().await,
+            Effect::KeepSession => return self.keep_session().await,
+            Effect::Alarm(what) => super::alarm::tell_admins(self.house, &what),
+            Effect::Finish => return self.finish().await,
+        }
+        Ok(())
+    }
+
+    fn wait_for_slot(&mut self) {
+        let slots = self.house.slots.clone();
+        let member = self.record.request.author.member;
+        let sender = self.sender.clone();
+        self.jobs.spawn(async move {
+            let slot = slots.wait(member).await;
+            let _ = sender.send(News::Slot(slot)).await;
+        });
+    }
+
+    /// Passes the gate once more and holds the money. On disk before anything runs.
+    async fn admit(&mut self) -> anyhow::Result<()> {
+        match gate::hold(self.house, &self.chat, &mut self.record)? {
+            Ok(amount) => {
+                self.save().await?;
+                self.happen(Event::Held(amount)).await
+            }
+            Err(refusal) => self.happen(Event::Refused(refusal)).await,
+        }
+    }
+
+    async fn start(&mut self) -> anyhow::Result<()> {
+        self.record.session = Some(self.chat.session.id.clone());
+        self.record.resumes = self.chat.session.begun;
+        self.record.stage = Stage::Started;
+        self.save().await?;
+        let house = self.house.clone();
+        let chat = self.chat.clone();
+        let record = self.record.clone();
+        let sender = self.sender.clone();
+        let run = self.run_name();
+        self.jobs.spawn(async move {
+            match launch::launch(&house, &chat, &record, &sender).await {
+                Ok(()) => {
+                    let _ = sender.send(News::Event(Event::Started)).await;
+                    follower::follow(house.turns.clone(), run, record.seen, sender).await;
+                }
+                Err(trouble) => {
+                    let _ = sender.send(News::Event(Event::NotStarted(trouble))).await;
+                }
+            }
+        });
+        Ok(())
+    }
+
+    fn show_live(&self) {
+        let Some(live) = &self.live else { return };
+        let text = present::live::live(&self.turn, self.house.now());
+        live.show(Post {
+            text: self.house.secrets.scrub(&text),
+            buttons: vec![Button::Stop(self.record.id)],
+            silent: true,
+            ..Post::default()
+        });
+    }
+
+    fn say(&self, id: String, line: String) {
+        // The receiver lives as long as the jobs of this turn.
+        let _ = self.words.send((self.run_name(), Word::Say { id, line }));
+    }
+
+    fn kill(&mut self) {
+        let (house, run, sender) = (self.house.clone(), self.run_name(), self.sender.clone());
+        self.jobs.spawn(async move {
+            let alone = house.is_alone(&run);
+            match while_away(&sender, async || house.turns.kill(&run, alone).await).await {
+                Ok(()) => {}
+                Err(error) => tracing::error!(turn = %run.turn, %error, "could not make sure that nothing is left running"),
+            }
+            let _ = sender.send(News::Event(Event::Killed)).await;
+        });
+    }
+
+    fn collect(&mut self) {
+        let (house, chat, record, sender) =
+            (self.house.clone(), self.chat.clone(), self.record.clone(), self.sender.clone());
+        let run = self.run_name();
+        self.jobs.spawn(async move {
+            let collected = launch::collect(&house, &chat, &record, &run, &sender).await;
+            let _ = sender.send(News::Event(Event::Collected(collected))).await;
+        });
+    }
+
+    /// Books what the turn cost. The ledger is keyed by the turn: a second booking of it does nothing.
+    async fn settle(&mut self, cost: crate::domain::money::Usd, estimated: bool) -> anyhow::Result<()> {
+        let (cost, estimated) = self.house.provider.close(self.record.id, cost, estimated).await;
+        self.house.store.settle(&self.record, cost, estimated, self.house.now()).context("could not book a turn")?;
+        self.record.stage = Stage::Settled { cost, estimated };
+        self.save().await?;
+        self.happen(Event::Settled { cost, estimated }).await
+    }
+
+    async fn deliver(&mut self) -> anyhow::Result<()> {
+        if let Some(live) = self.live.take() {
+            self.record.live = live.close().await;
+        }
+        deliver::plan(self.house, &self.chat, &self.turn, &mut self.record);
+        self.save().await?;
+        let (house, chat, mut record, sender) =
+            (self.house.clone(), self.chat.clone(), self.record.clone(), self.sender.clone());
+        self.jobs.spawn(async move {
+            if let Err(error) = deliver::all(&house, &chat, &mut record).await {
+                tracing::error!(turn = %record.id, %error, "could not store what was delivered");
+            }
+            let _ = sender.send(News::Event(Event::Delivered)).await;
+        });
+        Ok(())
+    }
+
+    async fn renew_session(&mut self) -> anyhow::Result<()> {
+        self.record.attempt += 1;
+        self.record.seen = 0;
+        self.chat.session = gate::new_session();
+        self.house.store.put_chat(&self.chat).context("could not store the chat")?;
+        self.save().await
+    }
+
+    async fn keep_session(&mut self) -> anyhow::Result<()> {
+        if self.chat.session.begun {
+            return Ok(());
+        }
+        self.chat.session.begun = true;
+        self.house.store.put_chat(&self.chat).context("could not store the chat")?;
+        self.save().await
+    }
+
+    async fn finish(&mut self) -> anyhow::Result<()> {
+        self.jobs.abort_all();
+        self.over = true;
+        // Parts are marked as they arrive, by the task that sends them: the newest record is the store's.
+        if let Some(newest) = self.house.store.turn(self.record.id).context("could not read the turn")? {
+            self.record = newest;
+        }
+        self.record.stage = Stage::Done;
+        self.house.store.release(self.record.id).context("could not release a hold")?;
+        self.save().await
+    }
+
+    /// The house closes: the run goes on without us, people are told so, and the next start reads on.
+    async fn leave(mut self) -> anyhow::Result<Left> {
+        self.jobs.abort_all();
+        if let Some(live) = self.live.take() {
+            let text = notice::interrupted();
+            if self.record.live.is_some() || self.record.stage != Stage::Waiting {
+                live.show(Post { text, silent: true, ..Post::default() });
+            }
+            if let Ok(message) = tokio::time::timeout(LAST_WORD, live.close_after_last()).await {
+                self.record.live = message.or(self.record.live);
+            }
+        }
+        if !matches!(self.record.stage, Stage::Settled { .. }) {
+            self.save().await?;
+        }
+        Ok(Left::ForNextStart)
+    }
+
+    async fn save(&self) -> anyhow::Result<()> {
+        self.house.store.put_turn(&self.record).context("could not store the turn")?;
+        self.house.store.flush().await.context("could not store the turn")
+    }
+
+    fn run_name(&self) -> Run {
+        launch::run_of(&self.chat, &self.record)
+    }
+
+    fn next_timer(&self) -> Option<(Timer, Moment)> {
+        self.timers.iter().min_by_key(|(_, at)| **at).map(|(timer, at)| (*timer, *at))
+    }
+}
+
+/// What the agent is told while it runs.
+enum Word {
+    Say { id: String, line: String },
+    End,
+}
+
+/// Tells the agent, in order, for as long as the sandbox is away.
+async fn speak(house: Arc<House>, mut words: mpsc::UnboundedReceiver<(Run, Word)>, sender: mpsc::Sender<News>) {
+    while let Some((run, word)) = words.recv().await {
+        let told = while_away(&sender, async || match &word {
+            Word::Say { id, line } => house.turns.say(&run, id, line).await,
+            Word::End => house.turns.close_input(&run).await,
+        });
+        if let Err(error) = told.await {
+            tracing::warn!(turn = %run.turn, %error, "could not tell the agent");
+        }
+    }
+}
+
+async fn live_news(live: &mut Option<LiveMessage>) -> live_message::News {
+    match live {
+        Some(live) => live.news().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn due(next: Option<(Timer, Moment)>, house: &House) -> Timer {
+    match next {
+        Some((timer, at)) => {
+            tokio::time::sleep(at.since(house.now())).await;
+            timer
+        }
+        None => std::future::pending().await,
+    }
+}
