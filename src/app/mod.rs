@@ -1,1 +1,3 @@
 //! Room `app`.
+
+pub mod scripted;
