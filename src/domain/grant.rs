@@ -1,7 +1,11 @@
-//! Grants, and the one gate.
+//! Grants, and what the one gate answers: a [`Permit`] or a [`Refusal`].
+
+use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::guest::Person;
 use super::ids::{MemberId, RoleId, Slug};
 use super::money::Usd;
 use super::time::{Moment, Month};
@@ -16,6 +20,34 @@ pub enum Level {
     Chat,
     /// Also push and deploy.
     Ship,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Level::View => "view",
+            Level::Chat => "chat",
+            Level::Ship => "ship",
+        })
+    }
+}
+
+/// Why a text is no level.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no level: use view, chat or ship")]
+pub struct NotALevel(pub String);
+
+impl FromStr for Level {
+    type Err = NotALevel;
+
+    fn from_str(text: &str) -> Result<Self, NotALevel> {
+        match text.trim().to_ascii_lowercase().as_str() {
+            "view" => Ok(Level::View),
+            "chat" => Ok(Level::Chat),
+            "ship" => Ok(Level::Ship),
+            _ => Err(NotALevel(text.to_owned())),
+        }
+    }
 }
 
 /// Who holds a grant.
@@ -45,6 +77,21 @@ pub struct Grant {
     pub until: Option<Moment>,
 }
 
+impl Grant {
+    /// Returns whether this person holds it, by themselves or by a role.
+    pub fn is_held_by(&self, person: &Person) -> bool {
+        match self.subject {
+            Subject::Member(member) => member == person.member,
+            Subject::Role(role) => person.roles.contains(&role),
+        }
+    }
+
+    /// Returns whether it still counts at `now`; at its very end it does not.
+    pub fn is_live(&self, now: Moment) -> bool {
+        self.until.is_none_or(|until| now < until)
+    }
+}
+
 /// The proof that one request was admitted. Only [`super::budget::admit`] makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permit {
@@ -52,10 +99,64 @@ pub struct Permit {
     pub(super) project: Slug,
     pub(super) level: Level,
     pub(super) model: String,
+    pub(super) families: Option<Vec<String>>,
     pub(super) cap: Usd,
     pub(super) guest_budget: Option<Usd>,
     pub(super) project_budget: Option<Usd>,
     pub(super) month: Month,
+    pub(super) resets: Moment,
+}
+
+impl Permit {
+    /// Returns who was admitted, and pays.
+    pub fn member(&self) -> MemberId {
+        self.member
+    }
+
+    /// Returns the project that the turn runs in.
+    pub fn project(&self) -> &Slug {
+        &self.project
+    }
+
+    /// Returns the level that the person holds there, which can be more than was needed.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// Returns the model to run with: an alias or a pinned id, in lower case.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// Returns the model families that the turn may use; `None`: any, for owners.
+    pub fn families(&self) -> Option<&[String]> {
+        self.families.as_deref()
+    }
+
+    /// Returns the most that the turn may cost, as things stood when it was admitted.
+    pub fn cap(&self) -> Usd {
+        self.cap
+    }
+
+    /// Returns the person's budget of the month; `None`: without limit, for owners.
+    pub fn guest_budget(&self) -> Option<Usd> {
+        self.guest_budget
+    }
+
+    /// Returns the project's budget of the month; `None`: without limit.
+    pub fn project_budget(&self) -> Option<Usd> {
+        self.project_budget
+    }
+
+    /// Returns the month that pays.
+    pub fn month(&self) -> Month {
+        self.month
+    }
+
+    /// Returns when the next month begins.
+    pub fn resets(&self) -> Moment {
+        self.resets
+    }
 }
 
 /// Why a request was not admitted.

@@ -2,11 +2,14 @@
 //!
 //! Nothing here waits, reads a clock, touches a disk or knows Discord: plain values and the decisions over them.
 
+pub mod audit;
 pub mod budget;
 pub mod chat;
 pub mod grant;
 pub mod guest;
 pub mod ids;
+pub mod ledger;
+pub mod model;
 pub mod money;
 pub mod project;
 pub mod request;

@@ -1,0 +1,70 @@
+//! Money that runs: what is held, what was spent, and the sums over both.
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::{MemberId, Slug, TurnId};
+use super::money::Usd;
+use super::time::{Moment, Month};
+
+/// Money reserved for one turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    /// The turn.
+    pub turn: TurnId,
+    /// Who pays.
+    pub member: MemberId,
+    /// The project that it counts against.
+    pub project: Slug,
+    /// The month that pays: that of the turn's start.
+    pub month: Month,
+    /// How much is reserved.
+    pub amount: Usd,
+    /// What the turn is known to have used so far, so that a restart does not begin to count from nothing.
+    pub counted: Usd,
+    /// Since when.
+    pub at: Moment,
+}
+
+/// What one turn really cost. Written once per turn and never changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The turn.
+    pub turn: TurnId,
+    /// Who paid.
+    pub member: MemberId,
+    /// The project that it counted against.
+    pub project: Slug,
+    /// The month that paid.
+    pub month: Month,
+    /// How much.
+    pub cost: Usd,
+    /// Whether the amount is an estimate.
+    pub estimated: bool,
+    /// When it was booked.
+    pub at: Moment,
+}
+
+/// One sum of a month.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Spent: the sum of ledger entries.
+    pub spent: Usd,
+    /// Held for turns that are not settled yet.
+    pub held: Usd,
+}
+
+impl Tally {
+    /// Returns what is gone from a budget: spent or held.
+    pub fn used(self) -> Usd {
+        self.spent + self.held
+    }
+}
+
+/// How the month stands for one request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// What the guest has used, in all projects together.
+    pub guest: Tally,
+    /// What the project has used, by all people together.
+    pub project: Tally,
+}
