@@ -36,6 +36,15 @@ pub enum Effect {
         /// One line of JSON.
         line: String,
     },
+    /// Answer a request for permission with no.
+    Deny {
+        /// The request that is answered.
+        request_id: String,
+        /// Why, in words for the agent.
+        reason: String,
+    },
+    /// Ask the agent to end what it is doing, politely: it still reports its result.
+    Interrupt,
     /// Tell the agent that nothing more comes: the process ends after its turn.
     CloseInput,
     /// Kill whatever is left of the run → `Killed` (and `Ended`).
