@@ -215,7 +215,10 @@ impl Desk {
 
     async fn deleted(&self, messages: &[MessageId]) -> Result<(), StoreError> {
         for message in messages {
-            self.house.store.revise_waiting(TurnId(message.0), |record| record.stage = Stage::Done)?;
+            let taken_back = self.house.store.revise_waiting(TurnId(message.0), |record| record.stage = Stage::Done)?;
+            if let Some(record) = taken_back {
+                self.house.hub.tell(&self.house, record.thread, Letter::Look);
+            }
         }
         self.house.store.flush().await
     }
@@ -345,6 +348,7 @@ impl Desk {
         })?;
         house.store.flush().await?;
         if waiting.is_some() {
+            house.hub.tell(house, record.thread, Letter::Look);
             return Ok(notice::taken_back());
         }
         house.hub.tell(house, record.thread, Letter::Stop { turn: Some(turn), by: by.member });

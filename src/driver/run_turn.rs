@@ -161,7 +161,8 @@ impl Running<'_> {
                 self.house.store.put_chat(&self.chat).context("could not store the chat")?;
                 self.happen(Event::StopRequested(Stop::ThreadGone)).await
             }
-            Letter::Stop { .. } | Letter::Recheck | Letter::Look => Ok(()),
+            Letter::Look => self.was_taken_back().map(|_| ()),
+            Letter::Stop { .. } | Letter::Recheck => Ok(()),
         }
     }
 
@@ -246,12 +247,33 @@ impl Running<'_> {
 
     /// Passes the gate once more and holds the money. On disk before anything runs.
     async fn admit(&mut self) -> anyhow::Result<()> {
+        if self.was_taken_back()? {
+            return Ok(());
+        }
         match gate::hold(self.house, &self.chat, &mut self.record)? {
             Ok(amount) => {
                 self.save().await?;
                 self.happen(Event::Held(amount)).await
             }
             Err(refusal) => self.happen(Event::Refused(refusal)).await,
+        }
+    }
+
+    /// Reads the request once more: while it waited it may have been edited, deleted or stopped.
+    fn was_taken_back(&mut self) -> anyhow::Result<bool> {
+        if self.record.stage != Stage::Waiting {
+            return Ok(false);
+        }
+        let newest = self.house.store.turn(self.record.id).context("could not read the turn")?;
+        match newest {
+            Some(newest) if newest.stage == Stage::Waiting => {
+                self.record = newest;
+                Ok(false)
+            }
+            _ => {
+                self.over = true;
+                Ok(true)
+            }
         }
     }
 
@@ -319,11 +341,18 @@ impl Running<'_> {
 
     /// Books what the turn cost. The ledger is keyed by the turn: a second booking of it does nothing.
     async fn settle(&mut self, cost: crate::domain::money::Usd, estimated: bool) -> anyhow::Result<()> {
-        let (cost, estimated) = self.house.provider.close(self.record.id, cost, estimated).await;
+        let (cost, estimated) = match self.house.provider.close(self.record.id).await {
+            Some(bill) => {
+                self.happen(Event::Metered(bill.spent)).await?;
+                let (cost, estimated) = self.turn.cost();
+                (cost, estimated || bill.estimated)
+            }
+            None => (cost, estimated),
+        };
         self.house.store.settle(&self.record, cost, estimated, self.house.now()).context("could not book a turn")?;
         self.record.stage = Stage::Settled { cost, estimated };
         self.save().await?;
-        self.happen(Event::Settled { cost, estimated }).await
+        self.happen(Event::Settled).await
     }
 
     async fn deliver(&mut self) -> anyhow::Result<()> {

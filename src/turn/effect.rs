@@ -36,14 +36,14 @@ pub enum Effect {
         /// One line of JSON.
         line: String,
     },
-    /// Deny what the agent asked to do.
+    /// Answer a request for permission with no.
     Deny {
-        /// The agent's request.
+        /// The request that is answered.
         request_id: String,
-        /// Why, for the agent.
+        /// Why, in words for the agent.
         reason: String,
     },
-    /// Ask the agent to stop what it does.
+    /// Ask the agent to end what it is doing, politely: it still reports its result.
     Interrupt,
     /// Tell the agent that nothing more comes: the process ends after its turn.
     CloseInput,

@@ -24,6 +24,17 @@ pub enum Event {
     Back,
     /// The agent's stream said something.
     Agent(agent::event::Event),
+    /// A message of the turn's author is to join the running turn. It counts as taken once the stream echoes its id.
+    Steered {
+        /// The id that it is fed with.
+        id: String,
+        /// One line of JSON.
+        line: String,
+    },
+    /// What the turn has cost up to now, as the meter counted it. Beats whatever the agent reports.
+    Metered(Usd),
+    /// The tail of what the process wrote beside its stream; comes before `Ended`, where the exit code is not 0.
+    Complained(String),
     /// The process is gone and its stream was read to the end. `None`: it ended without leaving its exit code.
     Ended(Option<i32>),
     /// The stream became shorter than what was read of it: somebody changed it.
@@ -37,12 +48,7 @@ pub enum Event {
     /// What the turn made was looked for.
     Collected(Collected),
     /// The ledger has it.
-    Settled {
-        /// What was booked.
-        cost: Usd,
-        /// Whether that is an estimate.
-        estimated: bool,
-    },
+    Settled,
     /// All parts of the answer arrived or were given up, each for a reason that people were told.
     Delivered,
 }
