@@ -40,6 +40,9 @@ pub struct Request {
     pub attachments: Vec<Attachment>,
     /// What it replies to or forwards.
     pub quotes: Vec<Quote>,
+    /// What holders said in the thread since the last request, without asking.
+    #[serde(default)]
+    pub context: Vec<Quote>,
     /// Things that have no text of their own, described: stickers, polls, voice messages.
     pub described: Vec<String>,
     /// The message that the answer replies to; `None` for a command, whose answer is a plain message.

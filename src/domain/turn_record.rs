@@ -78,6 +78,9 @@ pub struct TurnRecord {
     pub level: Level,
     /// The model it runs with.
     pub model: String,
+    /// The model families that it may use, sub-agents included; `None`: every one (owners).
+    #[serde(default)]
+    pub families: Option<Vec<String>>,
     /// What is held for it.
     pub hold: Usd,
     /// The month that pays: that of its start.

@@ -21,7 +21,7 @@ pub fn tell_admins(house: &Arc<House>, what: &str) {
         Ok(false) => return,
         Err(error) => tracing::error!(%error, "could not note that admins were told"),
     }
-    let text = house.secrets.scrub(&crate::present::notice::alarm(what));
+    let text = house.scrub(&crate::present::notice::alarm(what));
     let house_ = house.clone();
     house.tracker.spawn(async move {
         let post = Post { text, ..Post::default() };

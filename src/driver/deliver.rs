@@ -4,7 +4,7 @@ use crate::domain::chat::Chat;
 use crate::domain::turn_record::{OutFile, Part, Sent, Stage, TurnRecord};
 use crate::present;
 use crate::store::StoreError;
-use crate::turn::collect::{self, Plan};
+use crate::turn::collect::{self, DeliveryLimits, Plan};
 use crate::turn::machine::Turn;
 
 use super::house::House;
@@ -12,26 +12,17 @@ use super::outbox;
 use super::ports::{Button, Post, SurfaceError};
 use super::run_turn::Left;
 
-/// Discord takes one request of this size with certainty, files and text together (25 MiB, less the rest of the request).
-const REQUEST_BYTES: u64 = 25 * 1024 * 1024 - 64 * 1024;
-
-/// Files of one answer; the rest is listed.
-const MOST_FILES: usize = 20;
-
 /// Decides what will be said, and notes it in the record: from then on it only has to be sent.
 pub fn plan(house: &House, chat: &Chat, turn: &Turn, record: &mut TurnRecord) {
-    let limits = collect::Limits {
-        per_file: house.rules.limits.download.min(house.ports.surface.file_limit(chat.guild)),
-        per_message: REQUEST_BYTES,
-        most: MOST_FILES,
-    };
-    let plan = collect::plan(turn.collected(), &limits);
+    let per_file = house.rules.limits.download.min(house.ports.surface.file_limit(chat.guild));
+    let limits = DeliveryLimits::for_files_of(per_file);
+    let plan = collect::plan(&turn.collected().files, &limits);
     record.parts = parts(house, turn, plan);
-    record.receipt = record.live.map(|_| house.secrets.scrub(&present::receipt::receipt(turn)));
+    record.receipt = record.live.map(|_| house.scrub(&present::receipt::receipt(turn)));
 }
 
 fn parts(house: &House, turn: &Turn, plan: Plan) -> Vec<Part> {
-    let words = house.secrets.scrub(&present::answer::answer(turn, &plan));
+    let words = house.scrub(&present::answer::answer(turn, &plan));
     let mut parts: Vec<Part> = present::page::pages(&words).into_iter().map(|text| part(text, Vec::new())).collect();
     for files in plan.batches {
         match parts.last_mut() {

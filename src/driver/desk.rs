@@ -141,7 +141,7 @@ impl Desk {
                 chat
             }
         };
-        request.quotes.extend(self.context.take(chat.thread));
+        request.context = self.context.take(chat.thread);
         let record = new_record(&chat, request, turn, &permit);
         house.store.put_turn(&record)?;
         Ok(Ok(record))
@@ -195,7 +195,7 @@ impl Desk {
         let house = self.house.clone();
         let turn = TurnId(reply_to.map_or(0, |message| message.0));
         self.house.tracker.spawn(async move {
-            let post = Post { text: house.secrets.scrub(&text), reply_to, ..Post::default() };
+            let post = Post { text: house.scrub(&text), reply_to, ..Post::default() };
             match house.ports.surface.post(channel, post, Nonce::of(turn, "n")).await {
                 Ok(_) => {}
                 Err(error) => tracing::warn!(%channel, %error, "a notice could not be said"),
@@ -266,6 +266,7 @@ impl Desk {
             text: ask.prompt,
             attachments: ask.file.into_iter().collect(),
             quotes: Vec::new(),
+            context: Vec::new(),
             described: Vec::new(),
             message: None,
             model: ask.model,
@@ -406,6 +407,7 @@ fn request_of(message: InboundMessage) -> Request {
         text: message.text,
         attachments: message.attachments,
         quotes: message.quotes,
+        context: Vec::new(),
         described: message.described,
         message: Some(message.id),
         model: None,

@@ -1,8 +1,11 @@
 //! Asks the domain's gate with what the store knows, when a request arrives and again when its turn starts.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use rand::Rng as _;
 
+use crate::agent::command::permission_mode;
 use crate::domain::budget::{self, Ask, Facts, Wanted};
 use crate::domain::chat::{Chat, Listen, Session};
 use crate::domain::grant::{Grant, Level, Permit, Refusal};
@@ -14,7 +17,8 @@ use crate::domain::request::Request;
 use crate::domain::time::Month;
 use crate::domain::turn_record::{Stage, TurnRecord};
 use crate::domain::venue::{Place, PlaceKind};
-use crate::store::{Held, StoreError};
+use crate::store::StoreError;
+use crate::turn::machine::{TurnFacts, TurnLimits};
 
 use super::desk;
 use super::house::{AccountBy, House};
@@ -113,20 +117,39 @@ pub fn hold(house: &House, chat: &Chat, record: &mut TurnRecord) -> anyhow::Resu
         Ok(permit) => permit,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    match house.store.hold(record.id, &permit, house.now()).context("could not hold the turn's money")? {
-        Held::Held(amount) => {
-            record.project = permit.project().clone();
-            record.level = permit.level();
-            record.model = permit.model().to_owned();
-            record.hold = amount;
-            record.month = Some(permit.month());
-            record.started_at = Some(house.now());
-            record.stage = Stage::Held;
-            Ok(Ok(amount))
-        }
-        Held::Refused(refusal) => Ok(Err(refusal)),
+    let held = house.store.hold(record.id, &permit, house.now()).context("could not hold the turn's money")?;
+    Ok(held.inspect(|amount| {
+        record.project = permit.project().clone();
+        record.level = permit.level();
+        record.model = permit.model().to_owned();
+        record.families = permit.families().map(<[String]>::to_vec);
+        record.hold = *amount;
+        record.month = Some(permit.month());
+        record.started_at = Some(house.now());
+        record.stage = Stage::Held;
+    }))
+}
+
+/// Returns what the machine must know about a turn.
+pub fn facts_of(house: &House, chat: &Chat, record: &TurnRecord) -> TurnFacts {
+    let title = house.catalogue.get(&record.project).map_or_else(|| record.project.to_string(), |it| it.title.clone());
+    let limits = &house.rules.limits;
+    TurnFacts {
+        id: record.id,
+        author: record.request.author.member,
+        model: record.model.clone(),
+        project: record.project.clone(),
+        title,
+        mode: permission_mode(&house.agent).to_owned(),
+        resumes: chat.session.begun,
+        limits: TurnLimits { turn_time: limits.turn_time, silence: limits.silence, grace: GRACE },
+        at: record.started_at.unwrap_or_else(|| house.now()),
+        secrets: house.secrets.clone(),
     }
 }
+
+/// How long the agent's process may take to go by itself, after its result or after it was asked to stop.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Returns whether the author of a running turn still may.
 pub fn may_go_on(house: &House, chat: &Chat, record: &TurnRecord) -> anyhow::Result<bool> {

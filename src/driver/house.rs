@@ -9,15 +9,18 @@ use crate::agent::rules::AgentRules;
 use crate::domain::project::Catalogue;
 use crate::domain::rules::Rules;
 use crate::domain::time::Moment;
-use crate::present::secrets::Secrets;
+use crate::domain::turn_record::Stage;
+use crate::present::secrets::scrub;
+use crate::turn::machine::Secrets;
 use crate::store::Store;
 
 use super::hub::Hub;
 use super::live_message::Crowd;
 use super::ports::Ports;
+use super::produced::Produced;
 use super::provider::Provider;
 use super::slots::Slots;
-use super::turn_directory::TurnDirectory;
+use super::turn_directory::{Run, TurnDirectory};
 
 /// The whole house, built once by `app`.
 #[derive(Debug)]
@@ -40,6 +43,8 @@ pub struct House {
     pub provider: Provider,
     /// Runs in the sandbox.
     pub turns: TurnDirectory,
+    /// Finds what runs made.
+    pub produced: Produced,
     /// Texts that must never be shown.
     pub secrets: Secrets,
     /// Running chats.
@@ -67,5 +72,19 @@ impl House {
     /// Returns the present moment.
     pub fn now(&self) -> Moment {
         self.ports.clock.now()
+    }
+
+    /// Returns `text` without anything that must never be shown. Run over whole texts, before they are cut into pages.
+    pub fn scrub(&self, text: &str) -> String {
+        scrub(text, &self.secrets.0)
+    }
+
+    /// Returns whether the account of `run` has no other run that could still be going on.
+    pub fn is_alone(&self, run: &Run) -> bool {
+        let Ok(others) = self.store.unfinished() else { return false };
+        others.iter().filter(|record| record.id != run.turn && record.stage != Stage::Waiting).all(|record| {
+            // Not known means not alone: nothing of anybody else is ever ended by mistake.
+            matches!(self.store.chat(record.thread), Ok(Some(chat)) if chat.account != run.account)
+        })
     }
 }

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::domain::chat::Chat;
+use crate::domain::money::Usd;
 use crate::domain::time::Moment;
 use crate::domain::turn_record::{Stage, TurnRecord};
 use crate::present;
@@ -58,7 +59,7 @@ pub async fn run(
     }
     let (sender, news) = mpsc::channel(NEWS);
     let now = house.now();
-    let turn = Turn::new(gate::facts(house, &chat, &record), record.started_at.unwrap_or(now));
+    let turn = Turn::new(gate::facts_of(house, &chat, &record), record.started_at.unwrap_or(now));
     let live = LiveMessage::start(house.ports.clone(), house.crowd.clone(), chat.place, record.id, record.live);
     let (words, said) = mpsc::unbounded_channel();
     let mut jobs = JoinSet::new();
@@ -305,7 +306,7 @@ impl Running<'_> {
         let Some(live) = &self.live else { return };
         let text = present::live::live(&self.turn, self.house.now());
         live.show(Post {
-            text: self.house.secrets.scrub(&text),
+            text: self.house.scrub(&text),
             buttons: vec![Button::Stop(self.record.id)],
             silent: true,
             ..Post::default()
@@ -334,13 +335,13 @@ impl Running<'_> {
             (self.house.clone(), self.chat.clone(), self.record.clone(), self.sender.clone());
         let run = self.run_name();
         self.jobs.spawn(async move {
-            let collected = launch::collect(&house, &chat, &record, &run, &sender).await;
+            let collected = launch::collect(&house, &chat, &record, &run).await;
             let _ = sender.send(News::Event(Event::Collected(collected))).await;
         });
     }
 
     /// Books what the turn cost. The ledger is keyed by the turn: a second booking of it does nothing.
-    async fn settle(&mut self, cost: crate::domain::money::Usd, estimated: bool) -> anyhow::Result<()> {
+    async fn settle(&mut self, cost: Usd, estimated: bool) -> anyhow::Result<()> {
         let (cost, estimated) = match self.house.provider.close(self.record.id).await {
             Some(bill) => {
                 self.happen(Event::Metered(bill.spent)).await?;
@@ -349,7 +350,11 @@ impl Running<'_> {
             }
             None => (cost, estimated),
         };
-        self.house.store.settle(&self.record, cost, estimated, self.house.now()).context("could not book a turn")?;
+        if self.turn.has_run() || cost > Usd::ZERO {
+            self.house.store.settle(self.record.id, cost, estimated, self.house.now()).context("could not book a turn")?;
+        } else {
+            self.house.store.release(self.record.id).context("could not release a hold")?;
+        }
         self.record.stage = Stage::Settled { cost, estimated };
         self.save().await?;
         self.happen(Event::Settled).await

@@ -1,0 +1,297 @@
+//! From an admitted turn to a running agent: workspace, inbox, scope files, command line, environment.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::agent::command::{self, Surroundings};
+use crate::agent::prompt::{self, InFile};
+use crate::agent::scope_files::{self, ProjectText, Scope, ScopeText, Shell};
+use crate::domain::chat::Chat;
+use crate::domain::ids::{ChannelId, MessageId, SessionId};
+use crate::domain::grant::Level;
+use crate::domain::project::{Collect, Project, Workspace};
+use crate::domain::turn_record::TurnRecord;
+use crate::sandbox::{Confinement, Exec, Probe, SandboxError};
+use crate::turn::event::{Collected, Trouble};
+
+use super::follower::{News, while_away};
+use super::gate;
+use super::house::House;
+use super::inbox;
+use super::ports::SurfaceError;
+use super::turn_directory::{Run, RunState, Start, StartError, absolute};
+
+/// The runner ends a turn by itself this much later than the bot would: a dead bot must not leave one running for ever.
+const RUNNER_LATER: Duration = Duration::from_secs(60);
+
+/// Returns the name of a turn's present run.
+pub fn run_of(chat: &Chat, record: &TurnRecord) -> Run {
+    Run { account: chat.account.clone(), thread: chat.thread, turn: record.id, attempt: record.attempt }
+}
+
+/// Makes sure that the run exists. Safe to repeat: a run that is there already is left as it is.
+pub async fn launch(
+    house: &House,
+    chat: &Chat,
+    record: &TurnRecord,
+    news: &mpsc::Sender<News>,
+) -> Result<(), Trouble> {
+    let run = run_of(chat, record);
+    let state = while_away(news, async || house.turns.state(&run).await).await.map_err(trouble)?;
+    if state != RunState::Absent {
+        house.provider.reopen(record);
+        return Ok(());
+    }
+    let probe = while_away(news, async || house.turns.probe(&chat.account).await).await.map_err(trouble)?;
+    let shell = shell(house, record, &probe)?;
+    clone(house, chat, record, news).await?;
+    let (text, files) = bring_in(house, chat, record, &run, &probe, news).await?;
+    if house.catalogue.get(&record.project).is_some_and(|project| project.collect == Collect::New) {
+        let noted = while_away(news, async || house.produced.note(&run, &chat.workdir).await).await;
+        noted.map_err(trouble)?;
+    }
+    let start = start(house, chat, record, &run, &probe, shell, &text, &files).map_err(trouble)?;
+    loop {
+        match house.turns.start(&run, &start).await {
+            Ok(()) => return Ok(()),
+            Err(StartError::AgentMissing) => return Err(Trouble::AgentMissing),
+            Err(StartError::Workspace(why)) => return Err(Trouble::Workspace(why)),
+            Err(StartError::Sandbox(SandboxError::Away(_))) => {
+                // Whether it was started is not known; to start again is safe, and this waits until the sandbox is back.
+                while_away(news, async || house.turns.state(&run).await).await.map_err(trouble)?;
+            }
+            Err(StartError::Sandbox(error)) => return Err(trouble(error)),
+        }
+    }
+}
+
+fn shell(house: &House, record: &TurnRecord, probe: &Probe) -> Result<Shell, Trouble> {
+    match (&probe.confinement, house.agent.confine) {
+        (_, false) => Ok(Shell::Open),
+        (Confinement::Works, true) => Ok(Shell::Confined),
+        (Confinement::Missing(_), true) if house.rules.is_owner(record.request.author.member) => Ok(Shell::Open),
+        (Confinement::Missing(why), true) => Err(Trouble::NotConfined(why.clone())),
+    }
+}
+
+fn trouble(error: SandboxError) -> Trouble {
+    match error {
+        SandboxError::Away(_) => Trouble::SandboxAway,
+        SandboxError::Refused(_) => Trouble::SandboxRefused,
+        SandboxError::Full => Trouble::Full,
+        other => Trouble::Other(other.to_string()),
+    }
+}
+
+/// Puts the files of the request into the inbox. A long paste becomes the words of the request.
+async fn bring_in(
+    house: &House,
+    chat: &Chat,
+    record: &TurnRecord,
+    run: &Run,
+    probe: &Probe,
+    news: &mpsc::Sender<News>,
+) -> Result<(Option<String>, Vec<InFile>), Trouble> {
+    let request = &record.request;
+    let names = inbox::safe_names(request.attachments.iter().map(|file| file.name.as_str()));
+    let channel = chat.opening.map_or(chat.place, |opening| opening.channel);
+    let mut words = None;
+    let mut files = Vec::new();
+    for (attachment, name) in request.attachments.iter().zip(names) {
+        let failed = |why: String| Trouble::Attachment { name: attachment.name.clone(), why };
+        let channel = attachment_channel(chat, record, channel);
+        let bytes = house
+            .ports
+            .surface
+            .fetch(channel, attachment, house.rules.limits.upload)
+            .await
+            .map_err(|error| failed(why_not_fetched(&error)))?;
+        if gate::is_prompt_file(request, &attachment.name) {
+            words = Some(String::from_utf8_lossy(&bytes).into_owned());
+            continue;
+        }
+        let path = format!("{}/{name}", run.inbox(inbox_of(record)));
+        while_away(news, async || house.ports.sandbox.put(&chat.account, &path, bytes.clone()).await)
+            .await
+            .map_err(|error| match error {
+                SandboxError::Full => Trouble::Full,
+                other => {
+                    tracing::warn!(turn = %record.id, error = %other, "a file could not be brought in");
+                    failed("the sandbox does not take it".to_owned())
+                }
+            })?;
+        files.push(InFile { name: attachment.name.clone(), path: absolute(&probe.home, &path) });
+    }
+    Ok((words, files))
+}
+
+/// Returns the channel in which the message with the file stands: the one above, for the message that a thread hangs on.
+fn attachment_channel(chat: &Chat, record: &TurnRecord, place: ChannelId) -> ChannelId {
+    let opens = record.request.message.is_some_and(|message| message.0 == chat.thread.0);
+    if opens { chat.parent.unwrap_or(place) } else { place }
+}
+
+fn why_not_fetched(error: &SurfaceError) -> String {
+    match error {
+        SurfaceError::TooLarge => "it is larger than Discord said".to_owned(),
+        SurfaceError::MessageGone => "its message is gone".to_owned(),
+        SurfaceError::Away(_) => "Discord does not give it out".to_owned(),
+        _ => "it could not be downloaded".to_owned(),
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "each is a different thing that only this place brings together")]
+fn start(
+    house: &House,
+    chat: &Chat,
+    record: &TurnRecord,
+    run: &Run,
+    probe: &Probe,
+    shell: Shell,
+    words: &Option<String>,
+    files: &[InFile],
+) -> Result<Start, SandboxError> {
+    let project = house.catalogue.get(&record.project);
+    let place = |path: &str| absolute(&probe.home, path);
+    let (workdir, inbox, outbox, tmp) = (place(&chat.workdir), place(&run.inbox(inbox_of(record))), place(&run.outbox()), place(&run.tmp()));
+    let write_dirs = [workdir.clone(), outbox.clone(), tmp.clone()];
+    let read_dirs = [inbox.clone()];
+    let domains = domains(project, record);
+    let denied = scope_files::denied(&house.agent);
+    let session = record.session.clone().unwrap_or_else(|| SessionId(String::new()));
+    let mut argv = vec![house.agent.command.clone()];
+    argv.extend(command::flags(&command::Launch {
+        rules: &house.agent,
+        model: &record.model,
+        session: &session,
+        resumes: record.resumes,
+        shell: shell != Shell::Closed,
+        settings: &place(&run.settings()),
+        prompt: &place(&run.system_prompt()),
+        add_dirs: &[inbox.clone(), outbox.clone()],
+        plugin_dirs: &[],
+        denied: &denied,
+    }));
+    let mut env = command::environment(&Surroundings {
+        rules: &house.agent,
+        model: &record.model,
+        config_dir: &place(&run.config()),
+        tmp_dir: &tmp,
+        mark: &run.mark(),
+    });
+    let access = house.provider.open(record);
+    env.extend(access.env);
+    let mut request = record.request.clone();
+    if let Some(words) = words {
+        request.text.clone_from(words);
+    }
+    let text = prompt::prompt_text(&chat.word, &request, record.level, files, &request.context);
+    Ok(Start {
+        workdir: chat.workdir.clone(),
+        make_workdir: !matches!(project.map(|it| &it.workspace), Some(Workspace::InPlace { .. })),
+        argv,
+        env,
+        secrets: access.secrets,
+        settings: scope_files::settings(&Scope {
+            rules: &house.agent,
+            shell,
+            home: &probe.home,
+            write_dirs: &write_dirs,
+            read_dirs: &read_dirs,
+            allowed_domains: domains,
+        }),
+        system_prompt: system_prompt(house, chat, record, project, shell, &workdir, &inbox, &outbox),
+        first_line: prompt::user_line(&record.id.to_string(), &text),
+        ceiling: house.rules.limits.turn_time + RUNNER_LATER,
+    })
+}
+
+/// Each request has a directory of its own in the inbox.
+fn inbox_of(record: &TurnRecord) -> MessageId {
+    record.request.message.unwrap_or(MessageId(record.id.0))
+}
+
+/// What the agent's commands may reach on the network: at `ship`, what the owner listed; else nothing.
+fn domains<'a>(project: Option<&'a Project>, record: &TurnRecord) -> &'a [String] {
+    match project {
+        Some(project) if record.level == Level::Ship => &project.allowed_domains,
+        _ => &[],
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "each is a different thing that only this place brings together")]
+fn system_prompt(
+    house: &House,
+    chat: &Chat,
+    record: &TurnRecord,
+    project: Option<&Project>,
+    shell: Shell,
+    workdir: &str,
+    inbox: &str,
+    outbox: &str,
+) -> String {
+    let owners: Vec<String> = house.rules.owners.iter().map(|owner| format!("<@{owner}>")).collect();
+    scope_files::system_prompt(&ScopeText {
+        word: &chat.word,
+        owners: &owners,
+        opened_by: &format!("<@{}>", chat.owner),
+        projects: &[ProjectText {
+            slug: record.project.as_str(),
+            title: project.map_or(record.project.as_str(), |project| &project.title),
+            path: workdir,
+            level: record.level,
+            prompt: project.and_then(|project| project.system_prompt.as_deref()),
+        }],
+        inbox,
+        outbox,
+        shell,
+        questions: house.agent.questions,
+        skills: &[],
+        prompt: house.agent.system_prompt.as_deref(),
+    })
+}
+
+/// Clones a project's repository into the chat's workspace, once. Hooks of the repository run nothing: a fresh clone has none.
+const CLONE: &str = r#"
+repo=$(printf %s "$LC_INN_REPO" | base64url) dir=$(printf %s "$LC_INN_DIR" | base64url)
+case $dir in "~/"*) dir=$HOME/${dir#"~/"} ;; esac
+[ ! -e "$dir" ] || exit 0
+GIT_TERMINAL_PROMPT=0 git clone --quiet -- "$repo" "$dir.new" && mv "$dir.new" "$dir"
+"#;
+
+/// How long a clone may take.
+const CLONE_LIMIT: Duration = Duration::from_secs(300);
+
+async fn clone(
+    house: &House,
+    chat: &Chat,
+    record: &TurnRecord,
+    news: &mpsc::Sender<News>,
+) -> Result<(), Trouble> {
+    let Some(Workspace::Clone { repo }) = house.catalogue.get(&record.project).map(|project| &project.workspace) else {
+        return Ok(());
+    };
+    let exec = Exec {
+        script: CLONE.to_owned(),
+        vars: vec![("REPO", repo.clone().into_bytes()), ("DIR", chat.workdir.clone().into_bytes())],
+        limit: CLONE_LIMIT,
+        most: 64 * 1024,
+    };
+    let done = while_away(news, async || house.ports.sandbox.exec(&chat.account, exec.clone()).await).await;
+    match done.map_err(trouble)?.code {
+        0 => Ok(()),
+        code => Err(Trouble::Workspace(format!("its repository could not be cloned (git ended with {code})"))),
+    }
+}
+
+/// Looks for what the turn made or changed.
+pub async fn collect(
+    house: &House,
+    chat: &Chat,
+    record: &TurnRecord,
+    run: &Run,
+) -> Collected {
+    let how = house.catalogue.get(&record.project).map_or(Collect::Outbox, |project| project.collect);
+    house.produced.look(run, &chat.workdir, how).await
+}

@@ -1,0 +1,1 @@
+//! How an agent reaches the model provider, and who counts what it costs.
