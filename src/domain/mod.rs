@@ -17,3 +17,6 @@ pub mod rules;
 pub mod time;
 pub mod turn_record;
 pub mod venue;
+
+#[cfg(test)]
+pub(crate) mod samples;

@@ -49,7 +49,7 @@ impl Sum for Usd {
 impl fmt::Display for Usd {
     /// Writes `$1.00` for whole cents and `$0.0312` otherwise, rounded up to four places so that no cost looks free.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 % 10_000 == 0 {
+        if self.0.is_multiple_of(10_000) {
             write!(
                 f,
                 "${}.{:02}",

@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
 
@@ -7,63 +5,11 @@ use super::*;
 use crate::domain::grant::Subject;
 use crate::domain::ids::{MemberId, RoleId};
 use crate::domain::ledger::Tally;
-use crate::domain::project::{Collect, Workspace};
-use crate::domain::rules::Limits;
+use crate::domain::samples::{ADA, OWNER, grant, project, rules, slug, usd};
 
-const OWNER: MemberId = MemberId(1);
-const ADA: MemberId = MemberId(2);
 const TEAM: RoleId = RoleId(70);
 /// 2026-11-15 12:00 UTC.
 const NOW: Moment = Moment(1_794_744_000_000);
-
-fn slug(text: &str) -> Slug {
-    text.parse().unwrap()
-}
-
-fn usd(dollars: f64) -> Usd {
-    Usd::from_dollars(dollars)
-}
-
-fn project(name: &str) -> Project {
-    Project {
-        slug: slug(name),
-        title: name.to_uppercase(),
-        workspace: Workspace::Scratch,
-        models: Vec::new(),
-        budget: None,
-        collect: Collect::All,
-        channels: Vec::new(),
-        system_prompt: None,
-        account: None,
-        allowed_domains: Vec::new(),
-        ship_env_file: None,
-    }
-}
-
-fn rules() -> Rules {
-    Rules {
-        guilds: Vec::new(),
-        owners: vec![OWNER],
-        admin_roles: vec![RoleId(99)],
-        admin_channel: None,
-        channels: Vec::new(),
-        models: vec!["haiku".into(), "sonnet".into()],
-        zone: TimeZone::UTC,
-        limits: Limits {
-            budget: Usd::ZERO,
-            turn: usd(1.0),
-            turn_time: Duration::from_secs(1800),
-            silence: Duration::from_secs(600),
-            question: Duration::from_secs(1800),
-            queue_depth: 5,
-            running: 4,
-            running_per_guest: 1,
-            upload: 1,
-            download: 1,
-            catch_up: Duration::from_secs(3600),
-        },
-    }
-}
 
 /// Everything that a decision looks at, owned.
 struct World {
@@ -129,17 +75,6 @@ impl World {
             model,
         };
         admit(&self.facts(), &self.usage, &ask)
-    }
-}
-
-fn grant(subject: Subject, name: &str, level: Level, until: Option<Moment>) -> Grant {
-    Grant {
-        subject,
-        project: slug(name),
-        level,
-        by: OWNER,
-        at: Moment(0),
-        until,
     }
 }
 

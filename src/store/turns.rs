@@ -1,0 +1,67 @@
+//! Turns, and an index of those that are not done, so that old ones cost nothing.
+
+use sled::Transactional;
+
+use crate::domain::ids::{ThreadId, TurnId};
+use crate::domain::turn_record::{Stage, TurnRecord};
+
+use super::error::StoreError;
+use super::open::Store;
+use super::record::unreadable;
+use super::table::{ended, id_key};
+
+/// Returns the key of a turn in the index.
+pub(super) fn index_key(turn: &TurnRecord) -> String {
+    format!("{}/{}", id_key(turn.thread.0), id_key(turn.id.0))
+}
+
+impl Store {
+    /// Returns the record of a turn.
+    pub fn turn(&self, turn: TurnId) -> Result<Option<TurnRecord>, StoreError> {
+        self.inner.turns.get(&id_key(turn.0))
+    }
+
+    /// Keeps a turn, whole or not at all.
+    pub fn put_turn(&self, turn: &TurnRecord) -> Result<(), StoreError> {
+        let (turns, unfinished) = (&self.inner.turns, &self.inner.unfinished);
+        (&turns.tree, &unfinished.tree)
+            .transaction(|(turns_tx, unfinished_tx)| {
+                turns.put_in(turns_tx, &id_key(turn.id.0), turn)?;
+                if turn.stage == Stage::Done {
+                    unfinished_tx.remove(index_key(turn).as_str())?;
+                } else {
+                    unfinished.put_in(unfinished_tx, &index_key(turn), &())?;
+                }
+                Ok(())
+            })
+            .map_err(ended)
+    }
+
+    /// Returns the turns that wait in a chat, in the order in which they were asked for.
+    pub fn waiting(&self, thread: ThreadId) -> Result<Vec<TurnRecord>, StoreError> {
+        let mut turns = self.unfinished_under(&format!("{}/", id_key(thread.0)))?;
+        turns.retain(|turn| turn.stage == Stage::Waiting);
+        Ok(turns)
+    }
+
+    /// Returns all turns that are not done, by chat and in the order in which they were asked for.
+    pub fn unfinished(&self) -> Result<Vec<TurnRecord>, StoreError> {
+        self.unfinished_under("")
+    }
+
+    fn unfinished_under(&self, prefix: &str) -> Result<Vec<TurnRecord>, StoreError> {
+        let mut turns = Vec::new();
+        for pair in self.inner.unfinished.under(prefix) {
+            let (key, ()) = pair?;
+            let turn = key.split_once('/').map_or(key.as_str(), |(_, turn)| turn);
+            // Index and turn are written together, so a turn that is missing was lost.
+            let record = self
+                .inner
+                .turns
+                .get(turn)?
+                .ok_or_else(|| unreadable("turns", turn.as_bytes(), "it is missing"))?;
+            turns.push(record);
+        }
+        Ok(turns)
+    }
+}
