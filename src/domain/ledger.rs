@@ -68,3 +68,18 @@ pub struct Usage {
     /// What the project has used, by all people together.
     pub project: Tally,
 }
+
+/// What the meter has counted for a turn that is not done, so that a restart goes on counting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    /// The turn.
+    pub turn: TurnId,
+    /// The token by which the turn's agent reaches the meter: good for nothing else, and for no longer than the turn.
+    pub token: String,
+    /// What its ended requests cost.
+    pub spent: Usd,
+    /// The most that its open requests can cost: charged, as an estimate, if their end was not seen.
+    pub open_worst: Usd,
+    /// Whether `spent` holds an estimate.
+    pub estimated: bool,
+}

@@ -28,6 +28,11 @@ pub enum Letter {
         /// Who.
         by: MemberId,
     },
+    /// What this turn holds is used up.
+    Limit {
+        /// Which turn.
+        turn: TurnId,
+    },
     /// Grants or guests changed: a running turn whose author no longer passes the gate stops.
     Recheck,
     /// The thread is gone.

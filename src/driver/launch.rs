@@ -12,7 +12,7 @@ use crate::domain::ids::{ChannelId, MessageId, SessionId};
 use crate::domain::grant::Level;
 use crate::domain::project::{Collect, Project, Workspace};
 use crate::domain::turn_record::TurnRecord;
-use crate::sandbox::{Confinement, Exec, Probe, SandboxError};
+use crate::sandbox::{Confinement, Exec, Probe, SandboxError, shell};
 use crate::turn::event::{Collected, Trouble};
 
 use super::follower::{News, while_away};
@@ -40,7 +40,7 @@ pub async fn launch(
     let run = run_of(chat, record);
     let state = while_away(news, async || house.turns.state(&run).await).await.map_err(trouble)?;
     if state != RunState::Absent {
-        house.provider.reopen(record);
+        house.provider.open(&house.store, record).map_err(|error| Trouble::Other(error.to_string()))?;
         return Ok(());
     }
     let probe = while_away(news, async || house.turns.probe(&chat.account).await).await.map_err(trouble)?;
@@ -180,7 +180,7 @@ fn start(
         tmp_dir: &tmp,
         mark: &run.mark(),
     });
-    let access = house.provider.open(record);
+    let access = house.provider.open(&house.store, record).map_err(|error| SandboxError::Failed(error.to_string()))?;
     env.extend(access.env);
     let mut request = record.request.clone();
     if let Some(words) = words {
@@ -254,10 +254,9 @@ fn system_prompt(
 
 /// Clones a project's repository into the chat's workspace, once. Hooks of the repository run nothing: a fresh clone has none.
 const CLONE: &str = r#"
-repo=$(printf %s "$LC_INN_REPO" | base64url) dir=$(printf %s "$LC_INN_DIR" | base64url)
-case $dir in "~/"*) dir=$HOME/${dir#"~/"} ;; esac
-[ ! -e "$dir" ] || exit 0
-GIT_TERMINAL_PROMPT=0 git clone --quiet -- "$repo" "$dir.new" && mv "$dir.new" "$dir"
+take REPO DIR
+[ ! -e "$DIR" ] || exit 0
+GIT_TERMINAL_PROMPT=0 git clone --quiet -- "$REPO" "$DIR.new" && mv "$DIR.new" "$DIR"
 "#;
 
 /// How long a clone may take.
@@ -273,8 +272,8 @@ async fn clone(
         return Ok(());
     };
     let exec = Exec {
-        script: CLONE.to_owned(),
-        vars: vec![("REPO", repo.clone().into_bytes()), ("DIR", chat.workdir.clone().into_bytes())],
+        script: shell::script(CLONE),
+        vars: vec![("REPO", repo.clone().into_bytes()), ("DIR", shell::path(&chat.workdir).map_err(trouble)?.into_bytes())],
         limit: CLONE_LIMIT,
         most: 64 * 1024,
     };

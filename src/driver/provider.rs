@@ -1,1 +1,149 @@
 //! How an agent reaches the model provider, and who counts what it costs.
+
+use std::sync::Arc;
+
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::sync::mpsc;
+
+use crate::domain::ids::TurnId;
+use crate::domain::ledger::Counted;
+use crate::domain::money::Usd;
+use crate::domain::turn_record::TurnRecord;
+use crate::meter::{Charge, Lease, Meter, MeterEvent};
+use crate::store::{Store, StoreError};
+
+use super::alarm;
+use super::house::House;
+use super::hub::Letter;
+
+/// The families of somebody who may use every model that has a price.
+const EVERY_FAMILY: [&str; 4] = ["opus", "sonnet", "haiku", "fable"];
+
+/// The way to the provider.
+#[derive(Debug)]
+pub enum Provider {
+    /// Through the meter: the key stays in the bot, and what goes over the wire is what is booked.
+    Metered {
+        /// The meter.
+        meter: Meter,
+        /// Its address as the sandbox reaches it.
+        url: String,
+    },
+    /// A subscription's token goes to the agent itself; amounts are what the agent says, called estimated.
+    Subscription {
+        /// The token.
+        token: SecretString,
+        /// Another provider than the agent's own.
+        base_url: Option<String>,
+    },
+    /// The agent needs none (the scripted one); amounts are what it says.
+    Own,
+}
+
+/// What a run is given to reach the provider.
+#[derive(Debug, Default)]
+pub struct Access {
+    /// Environment.
+    pub env: Vec<(String, String)>,
+    /// Environment that must show nowhere else.
+    pub secrets: Vec<(String, SecretString)>,
+}
+
+/// What the meter counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bill {
+    /// The sum of the turn's requests.
+    pub spent: Usd,
+    /// Whether a part of it is not known for sure.
+    pub estimated: bool,
+}
+
+impl Provider {
+    /// Gives a turn its way to the provider; after a restart, the same as before.
+    pub fn open(&self, store: &Store, record: &TurnRecord) -> Result<Access, StoreError> {
+        match self {
+            Provider::Metered { meter, url } => open_lease(meter, url, store, record),
+            Provider::Subscription { token, base_url } => Ok(Access {
+                env: base_url.iter().map(|url| ("ANTHROPIC_BASE_URL".to_owned(), url.clone())).collect(),
+                secrets: vec![("CLAUDE_CODE_OAUTH_TOKEN".to_owned(), token.clone())],
+            }),
+            Provider::Own => Ok(Access::default()),
+        }
+    }
+
+    /// Ends a turn's way to the provider and returns what the meter counted, where there is one.
+    pub fn close(&self, store: &Store, turn: TurnId) -> Result<Option<Bill>, StoreError> {
+        let Provider::Metered { meter, .. } = self else { return Ok(None) };
+        if let Some(closed) = meter.close(turn) {
+            return Ok(Some(Bill { spent: closed.spent, estimated: closed.estimated }));
+        }
+        // An earlier process counted and nobody opened the lease again: what could not be seen is charged at its worst.
+        Ok(store.counted(turn)?.map(|counted| Bill {
+            spent: counted.spent + counted.open_worst,
+            estimated: counted.estimated || counted.open_worst > Usd::ZERO,
+        }))
+    }
+}
+
+fn open_lease(meter: &Meter, url: &str, store: &Store, record: &TurnRecord) -> Result<Access, StoreError> {
+    let earlier = store.counted(record.id)?;
+    let families = match &record.families {
+        Some(families) => families.clone(),
+        None => EVERY_FAMILY.map(str::to_owned).into(),
+    };
+    let opened = meter
+        .open(Lease {
+            turn: record.id,
+            hold: record.hold,
+            spent: earlier.as_ref().map_or(Usd::ZERO, |counted| counted.spent + counted.open_worst),
+            estimated: earlier.as_ref().is_some_and(|counted| counted.estimated || counted.open_worst > Usd::ZERO),
+            families,
+            token: earlier.map(|counted| SecretString::from(counted.token)),
+        })
+        .map_err(|error| StoreError::Disk(std::io::Error::other(error)))?;
+    let charge = meter.charge(record.id);
+    store.put_counted(&Counted {
+        turn: record.id,
+        token: opened.token.expose_secret().to_owned(),
+        spent: charge.map_or(Usd::ZERO, |charge| charge.spent),
+        open_worst: Usd::ZERO,
+        estimated: charge.is_some_and(|charge| charge.estimated),
+    })?;
+    Ok(Access {
+        env: vec![("ANTHROPIC_BASE_URL".to_owned(), format!("{url}{}", opened.path))],
+        secrets: vec![("ANTHROPIC_AUTH_TOKEN".to_owned(), opened.token)],
+    })
+}
+
+/// Keeps what the meter counts, for as long as the house is open. What a request may cost is on disk before it leaves.
+pub async fn keep_counts(house: Arc<House>, mut events: mpsc::UnboundedReceiver<MeterEvent>) {
+    while let Some(event) = events.recv().await {
+        match event {
+            MeterEvent::Opening { charge, stored } => match keep(&house, &charge, true).await {
+                // The request waits for this; if it was given up meanwhile, nothing leaves.
+                Ok(()) => drop(stored.send(())),
+                Err(error) => tracing::error!(turn = %charge.turn, %error, "a request is refused: its cost cannot be stored"),
+            },
+            MeterEvent::Charged(charge) => {
+                if let Err(error) = keep(&house, &charge, false).await {
+                    tracing::error!(turn = %charge.turn, %error, "what a turn costs cannot be stored");
+                }
+            }
+            MeterEvent::LimitReached { turn } => match house.store.turn(turn) {
+                Ok(Some(record)) => house.hub.tell(&house, record.thread, Letter::Limit { turn }),
+                Ok(None) => {}
+                Err(error) => tracing::error!(%turn, %error, "a turn at its limit cannot be read"),
+            },
+            MeterEvent::ProviderRefusesKey => alarm::tell_admins(&house, "the provider refuses the bot's key: see `provider.api_key`"),
+        }
+    }
+}
+
+async fn keep(house: &House, charge: &Charge, on_disk: bool) -> Result<(), StoreError> {
+    let Some(mut counted) = house.store.counted(charge.turn)? else { return Ok(()) };
+    counted.spent = charge.spent;
+    counted.open_worst = charge.open_worst;
+    counted.estimated = charge.estimated;
+    house.store.put_counted(&counted)?;
+    if on_disk { house.store.flush().await } else { Ok(()) }
+}

@@ -157,13 +157,14 @@ impl Running<'_> {
             Letter::Recheck if !gate::may_go_on(self.house, &self.chat, &self.record)? => {
                 self.happen(Event::StopRequested(Stop::Revoked)).await
             }
+            Letter::Limit { turn } if turn == self.record.id => self.happen(Event::StopRequested(Stop::Limit)).await,
             Letter::Gone => {
                 self.chat.closed = true;
                 self.house.store.put_chat(&self.chat).context("could not store the chat")?;
                 self.happen(Event::StopRequested(Stop::ThreadGone)).await
             }
             Letter::Look => self.was_taken_back().map(|_| ()),
-            Letter::Stop { .. } | Letter::Recheck => Ok(()),
+            Letter::Stop { .. } | Letter::Limit { .. } | Letter::Recheck => Ok(()),
         }
     }
 
@@ -342,7 +343,7 @@ impl Running<'_> {
 
     /// Books what the turn cost. The ledger is keyed by the turn: a second booking of it does nothing.
     async fn settle(&mut self, cost: Usd, estimated: bool) -> anyhow::Result<()> {
-        let (cost, estimated) = match self.house.provider.close(self.record.id).await {
+        let (cost, estimated) = match self.house.provider.close(&self.house.store, self.record.id).context("could not read what the meter counted")? {
             Some(bill) => {
                 self.happen(Event::Metered(bill.spent)).await?;
                 let (cost, estimated) = self.turn.cost();
@@ -403,6 +404,7 @@ impl Running<'_> {
         }
         self.record.stage = Stage::Done;
         self.house.store.release(self.record.id).context("could not release a hold")?;
+        self.house.store.forget_counted(self.record.id).context("could not forget what the meter counted")?;
         self.save().await
     }
 

@@ -10,9 +10,11 @@
 mod accounts;
 mod audit;
 mod chats;
+mod counts;
 mod check;
 mod dump;
 mod error;
+mod facts;
 mod flush;
 mod grants;
 mod guests;

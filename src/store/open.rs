@@ -10,7 +10,7 @@ use crate::domain::audit::{AuditEntry, LastRefusal};
 use crate::domain::chat::Chat;
 use crate::domain::grant::Grant;
 use crate::domain::guest::Guest;
-use crate::domain::ledger::{Entry, Hold, Tally};
+use crate::domain::ledger::{Counted, Entry, Hold, Tally};
 use crate::domain::time::Moment;
 use crate::domain::turn_record::TurnRecord;
 
@@ -61,6 +61,10 @@ pub(super) struct Inner {
     pub(super) accounts: Table<String>,
     pub(super) audit: Table<AuditEntry>,
     pub(super) refusals: Table<LastRefusal>,
+    /// What the meter counted for turns that are not done.
+    pub(super) counts: Table<Counted>,
+    /// Single facts about the house, by name.
+    pub(super) facts: Table<String>,
 }
 
 impl Store {
@@ -112,6 +116,8 @@ impl Store {
                 accounts: Table::open(&db, "accounts")?,
                 audit: Table::open(&db, "audit")?,
                 refusals: Table::open(&db, "refusals")?,
+                counts: Table::open(&db, "counts")?,
+                facts: Table::open(&db, "facts")?,
                 flusher: Flusher::default(),
                 marker: path.join(MARKER),
                 db,
@@ -161,7 +167,7 @@ impl Store {
 
 impl Inner {
     /// Returns the tables from which everything else follows.
-    pub(super) fn primary(&self) -> [&dyn AnyTable; 11] {
+    pub(super) fn primary(&self) -> [&dyn AnyTable; 13] {
         [
             &self.guests,
             &self.grants,
@@ -174,6 +180,8 @@ impl Inner {
             &self.accounts,
             &self.audit,
             &self.refusals,
+            &self.counts,
+            &self.facts,
         ]
     }
 

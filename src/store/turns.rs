@@ -44,6 +44,32 @@ impl Store {
         Ok(turns)
     }
 
+    /// Returns the turns of a chat that are not done, in the order in which they were asked for.
+    pub fn open_turns(&self, thread: ThreadId) -> Result<Vec<TurnRecord>, StoreError> {
+        self.unfinished_under(&format!("{}/", id_key(thread.0)))
+    }
+
+    /// Changes a turn that waits; one that does not wait any more stays as it is. Returns what is now kept, if it was changed.
+    pub fn revise_waiting(
+        &self,
+        turn: TurnId,
+        change: impl Fn(&mut TurnRecord),
+    ) -> Result<Option<TurnRecord>, StoreError> {
+        let (turns, unfinished) = (&self.inner.turns, &self.inner.unfinished);
+        (&turns.tree, &unfinished.tree)
+            .transaction(|(turns_tx, unfinished_tx)| {
+                let found = turns.get_in(turns_tx, &id_key(turn.0))?;
+                let Some(mut record) = found.filter(|record| record.stage == Stage::Waiting) else { return Ok(None) };
+                change(&mut record);
+                turns.put_in(turns_tx, &id_key(turn.0), &record)?;
+                if record.stage == Stage::Done {
+                    unfinished_tx.remove(index_key(&record).as_str())?;
+                }
+                Ok(Some(record))
+            })
+            .map_err(ended)
+    }
+
     /// Returns all turns that are not done, by chat and in the order in which they were asked for.
     pub fn unfinished(&self) -> Result<Vec<TurnRecord>, StoreError> {
         self.unfinished_under("")
