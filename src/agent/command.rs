@@ -44,7 +44,8 @@ pub struct Launch<'a> {
     pub settings: &'a str,
     /// Absolute path of the system prompt ([`super::scope_files::system_prompt`]).
     pub prompt: &'a str,
-    /// Directories beside the workspace that it may work in: inbox, outbox, further projects.
+    /// Directories beside the workspace that it may change: outbox, further projects. Never the inbox: confined commands may
+    /// write into every directory named here, whatever the rules say (measured); reading it takes only its rule.
     pub add_dirs: &'a [String],
     /// Directories of shared skills.
     pub plugin_dirs: &'a [String],

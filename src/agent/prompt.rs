@@ -19,7 +19,8 @@ const QUOTES: usize = 8000;
 /// Returns the line that asks for something, or steers.
 ///
 /// The id comes back as the echo's `uuid` when the words have become part of the conversation; any text is taken and kept
-/// (measured, 2.1.197, at the start and in the middle of a turn).
+/// (measured, 2.1.197, at the start and in the middle of a turn). **An id must be new to its session**: one that the session
+/// has seen is echoed at once and then ignored, without `init` or `result`, for ever (measured on resume).
 pub fn user_line(id: &str, text: &str) -> String {
     json!({
         "type": "user",
