@@ -148,10 +148,7 @@ pub fn broken_configuration(faults: &Faults) -> Vec<Finding> {
         .0
         .iter()
         .map(|fault| {
-            let remedy = format!(
-                "change {}; config/innkeeper.example.toml explains every key",
-                fault.origin
-            );
+            let remedy = "config/innkeeper.example.toml explains every key and can be copied";
             Finding::fault(
                 Area::Configuration,
                 Exit::Unusable,

@@ -20,7 +20,7 @@ use crate::domain::rules::{Limits, Rules};
 use super::values::{Count, Dollars, Id, Secret};
 use super::{
     AccountPer, Backend, Config, Credential, DiscordSettings, Fault, Faults, ObserveSettings,
-    PriceOverride, ProviderSettings, SandboxSettings, Settings, sections, variable_of_path,
+    PriceOverride, ProviderSettings, SandboxSettings, Settings, sections,
 };
 
 /// The address that no request goes to; stands in for those that are wrong.
@@ -83,11 +83,8 @@ impl<'a> Examination<'a> {
 
     /// Adds the fault of a key that has to be given and is not.
     fn missing(&mut self, path: &[&str], what: &str) {
-        let variable = variable_of_path(path);
-        self.add(
-            path,
-            format!("is missing: give {what} here or as {variable}"),
-        );
+        let fault = Fault::missing(path, what, &self.config.file);
+        self.faults.push(fault);
     }
 
     fn discord(&mut self) -> DiscordSettings {

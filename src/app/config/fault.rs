@@ -80,6 +80,19 @@ impl Fault {
         }
     }
 
+    /// Makes the fault of a key that has to be given and is not: it belongs into the file, or into its variable.
+    pub(super) fn missing(path: &[&str], what: &str, file: &Path) -> Fault {
+        let absent = match file.exists() {
+            true => "",
+            false => " (which does not exist)",
+        };
+        Fault {
+            origin: format!("{}{absent}", file.display()),
+            key: shown_path(path),
+            what: format!("is missing: give {what} here or as {}", variable_of_path(path)),
+        }
+    }
+
     /// Makes a fault of what serde says about a section.
     pub(super) fn shape(
         section: &str,

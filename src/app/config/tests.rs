@@ -82,14 +82,7 @@ fn the_least_configuration_gets_the_documented_defaults() {
 
 #[test]
 fn the_example_is_valid_and_says_what_the_defaults_are() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut text = EXAMPLE.to_owned();
-    for secret in ["token", "provider-key"] {
-        let file = folder.path().join(secret);
-        fs::write(&file, "secret\n").unwrap();
-        text = text.replace(&format!("config/{secret}"), file.to_str().unwrap());
-    }
-    let example = settings(&text);
+    let example = settings(EXAMPLE);
     let least = settings(LEAST);
     assert_eq!(example.agent, least.agent);
     assert_eq!(example.rules.limits, least.rules.limits);
@@ -101,7 +94,6 @@ fn the_example_is_valid_and_says_what_the_defaults_are() {
     assert_eq!(example.sandbox.keep, least.sandbox.keep);
     assert_eq!(example.provider.base_url, least.provider.base_url);
     assert_eq!(example.provider.meter_listen, least.provider.meter_listen);
-    assert_eq!(example.discord.token.expose_secret(), "secret");
     assert_eq!(example.catalogue.0.len(), 3);
 }
 
@@ -194,6 +186,18 @@ fn every_required_key_is_named_at_once_with_the_variable_that_could_give_it() {
     discord.owners is missing: give the ids of the people who may do everything here or as INNKEEPER_DISCORD__OWNERS
     sandbox.backend is missing: give "local" or "open-terminal" here or as INNKEEPER_SANDBOX__BACKEND
     "#);
+}
+
+#[test]
+fn a_missing_key_belongs_into_the_file_even_where_its_section_came_from_the_environment() {
+    let sources = Sources {
+        file: PathBuf::from("/no/such/innkeeper.toml"),
+        environment: variables(&[("INNKEEPER_DISCORD__GUILDS", "7")]),
+        ..Sources::default()
+    };
+    let faults = Config::read(&sources).unwrap().token().unwrap_err();
+    let expected = "/no/such/innkeeper.toml (which does not exist): discord.token is missing: ";
+    assert!(faults.to_string().starts_with(expected), "{faults}");
 }
 
 #[test]
