@@ -1,3 +1,10 @@
-//! Room `app`.
+//! The program around the rooms: reads arguments and configuration, builds everything, and says how it ended.
+//!
+//! Only this room reads configuration files, the environment and the command line. It decides nothing that the rooms
+//! below could decide, and it never prints a secret.
 
+pub mod check;
+pub mod cli;
+pub mod config;
 pub mod scripted;
+pub mod telemetry;
