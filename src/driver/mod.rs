@@ -3,3 +3,5 @@
 pub mod clock;
 pub mod inbound;
 pub mod ports;
+pub mod produced;
+pub mod turn_directory;

@@ -1,5 +1,12 @@
 //! Where turns run: five verbs with two backends. Nothing here knows what an agent is.
 
+pub mod local;
+pub mod open_terminal;
+pub mod shell;
+
+mod confinement;
+mod transfer;
+
 use std::time::Duration;
 
 use async_trait::async_trait;
