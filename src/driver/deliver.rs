@@ -1,5 +1,6 @@
 //! From the end of a turn to the last word about it: the answer's parts, then the receipt.
 
+use crate::agent::safe_text::strip_tags;
 use crate::domain::chat::Chat;
 use crate::domain::turn_record::{OutFile, Part, Sent, Stage, TurnRecord};
 use crate::present;
@@ -17,13 +18,17 @@ pub fn plan(house: &House, chat: &Chat, turn: &Turn, record: &mut TurnRecord) {
     let per_file = house.rules.limits.download.min(house.ports.surface.file_limit(chat.guild));
     let limits = DeliveryLimits::for_files_of(per_file);
     let plan = collect::plan(&turn.collected().files, &limits);
-    record.parts = parts(house, turn, plan);
-    record.receipt = record.live.map(|_| house.scrub(&present::receipt::receipt(turn)));
+    record.parts = parts(chat, turn, plan);
+    record.receipt = record.live.map(|_| present::live::receipt(turn));
 }
 
-fn parts(house: &House, turn: &Turn, plan: Plan) -> Vec<Part> {
-    let words = house.scrub(&present::answer::answer(turn, &plan));
-    let mut parts: Vec<Part> = present::page::pages(&words).into_iter().map(|text| part(text, Vec::new())).collect();
+fn parts(chat: &Chat, turn: &Turn, plan: Plan) -> Vec<Part> {
+    let mut pages: Vec<String> =
+        present::answer::answer(turn).iter().map(|page| strip_tags(page, &chat.word)).collect();
+    if let Some(left_out) = present::notice::left_out(&plan, turn.collected()) {
+        present::answer::add_behind(&mut pages, &left_out);
+    }
+    let mut parts: Vec<Part> = pages.into_iter().map(|text| part(text, Vec::new())).collect();
     for files in plan.batches {
         match parts.last_mut() {
             // The first files hang on the last page of the text.

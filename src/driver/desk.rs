@@ -181,7 +181,7 @@ impl Desk {
         refusal: &Refusal,
     ) -> Result<(), StoreError> {
         let house = &self.house;
-        let text = notice::refusal(refusal, &house.rules.owners);
+        let text = notice::refusal(refusal);
         house.store.note_refusal(person.member, &text, house.now())?;
         let once = format!("refusal/{}/{channel}/{}", person.member, kind_of(refusal));
         if says_once(refusal) && !house.store.once(&once, house.now(), REFUSAL_EVERY)? {
@@ -282,7 +282,11 @@ impl Desk {
         let post = Post { text: notice::asks(request.author.member, &ask.project, &request.text), ..Post::default() };
         let shown = match house.ports.surface.post(ask.place.channel, post, Nonce::of(turn, "q")).await {
             Ok(message) => message,
-            Err(error) => return Ok(notice::cannot_say(&error)),
+            Err(SurfaceError::Forbidden(right)) => return Ok(notice::cannot_say(Some(&right))),
+            Err(error) => {
+                tracing::warn!(%error, "an /ask cannot be shown");
+                return Ok(notice::cannot_say(None));
+            }
         };
         request.message = Some(shown);
         match self.take(request.clone(), chat, ask.place, turn, Some(&ask.project))? {
@@ -296,7 +300,7 @@ impl Desk {
     }
 
     fn refused(&self, person: &Person, refusal: &Refusal) -> anyhow::Result<String> {
-        let text = notice::refusal(refusal, &self.house.rules.owners);
+        let text = notice::refusal(refusal);
         self.house.store.note_refusal(person.member, &text, self.house.now())?;
         Ok(text)
     }
@@ -330,14 +334,14 @@ impl Desk {
         let running = open.iter().find(|record| record.stage != Stage::Waiting).or(open.first());
         match running {
             Some(record) => self.stop_turn(record.id, by).await,
-            None => Ok(notice::nothing_runs()),
+            None => Ok(notice::nothing_is_running()),
         }
     }
 
     async fn stop_turn(&self, turn: TurnId, by: &Person) -> anyhow::Result<String> {
         let house = &self.house;
         let Some(record) = house.store.turn(turn)?.filter(|record| record.stage != Stage::Done) else {
-            return Ok(notice::nothing_runs());
+            return Ok(notice::nothing_is_running());
         };
         let owner = house.store.chat(record.thread)?.map(|chat| chat.owner);
         if !may_stop(house, &record, owner, by) {

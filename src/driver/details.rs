@@ -35,22 +35,22 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Returns the details of a turn for somebody who holds `view` on all projects of its chat.
 pub async fn of(house: &Arc<House>, turn: TurnId, by: &Person) -> anyhow::Result<Reply> {
-    let Some(record) = house.store.turn(turn)? else { return Ok(Reply::from(notice::nothing_runs())) };
-    let Some(chat) = house.store.chat(record.thread)? else { return Ok(Reply::from(notice::nothing_runs())) };
+    let Some(record) = house.store.turn(turn)? else { return Ok(Reply::from(notice::nothing_is_running())) };
+    let Some(chat) = house.store.chat(record.thread)? else { return Ok(Reply::from(notice::nothing_is_running())) };
     for project in &chat.projects {
         let holds = gate::level(house, by, project)?;
         if holds < Some(Level::View) {
             let refusal = Refusal::NoGrant { project: Some(project.clone()), need: Level::View, holds };
-            return Ok(Reply::from(notice::refusal(&refusal, &house.rules.owners)));
+            return Ok(Reply::from(notice::refusal(&refusal)));
         }
     }
     match tokio::time::timeout(PATIENCE, rebuild(house, &chat, &record)).await {
         Ok(Ok(turn)) => Ok(file(house, &turn)),
         Ok(Err(error)) => {
             tracing::warn!(turn = %record.id, %error, "the details of a turn cannot be read");
-            Ok(Reply::from(notice::no_details()))
+            Ok(Reply::from(notice::details_gone()))
         }
-        Err(_) => Ok(Reply::from(notice::no_details())),
+        Err(_) => Ok(Reply::from(notice::details_gone())),
     }
 }
 

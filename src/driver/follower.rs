@@ -66,7 +66,7 @@ pub async fn while_away<T>(
 /// Follows `run` from its first byte until it has ended and everything was read.
 ///
 /// `seen`: how much an earlier process had read; a stream that is shorter was changed by somebody.
-pub async fn follow(turns: TurnDirectory, run: Run, seen: u64, news: mpsc::Sender<News>) {
+pub async fn follow(turns: &TurnDirectory, run: Run, seen: u64, news: mpsc::Sender<News>) {
     let mut lines = Lines::new(LONGEST_LINE);
     let mut offset = 0;
     let end = loop {
@@ -93,6 +93,11 @@ pub async fn follow(turns: TurnDirectory, run: Run, seen: u64, news: mpsc::Sende
             RunState::Absent => break Event::Ended(None),
         }
     };
+    if !matches!(end, Event::Ended(Some(0)) | Event::Shrank)
+        && let Ok(complaint) = while_away(&news, async || turns.complaint(&run).await).await
+    {
+        let _ = news.send(News::Event(Event::Complained(complaint))).await;
+    }
     let rest: Vec<_> = lines.finish().iter().flat_map(decode).collect();
     let _ = news.send(News::Read { offset, events: rest }).await;
     let _ = news.send(News::Event(end)).await;

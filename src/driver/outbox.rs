@@ -52,9 +52,9 @@ async fn send(house: &House, chat: &Chat, record: &TurnRecord, index: usize) -> 
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(LONGEST_WAIT);
             }
-            Err(SurfaceError::TooLarge) if !part.files.is_empty() => part = without_files(&part, notice::FILES_TOO_LARGE),
+            Err(SurfaceError::TooLarge) if !part.files.is_empty() => part = without_files(&part, "Discord says they are too large"),
             Err(SurfaceError::Forbidden(right)) if !part.files.is_empty() => {
-                part = without_files(&part, &notice::files_need(&right));
+                part = without_files(&part, &format!("I need the permission {right} here"));
             }
             Err(SurfaceError::Filtered) if part.text != notice::FILTERED => {
                 part = Part { text: notice::FILTERED.to_owned(), files: Vec::new(), sent: Sent::No };
@@ -72,7 +72,7 @@ async fn send(house: &House, chat: &Chat, record: &TurnRecord, index: usize) -> 
 async fn explain_in_parent(house: &House, chat: &Chat, record: &TurnRecord, error: &SurfaceError) {
     let Some(parent) = chat.parent.filter(|parent| *parent != chat.place) else { return };
     let post = Post {
-        text: notice::answer_undeliverable(chat.thread, error),
+        text: notice::answer_undeliverable(chat.thread),
         ping: Some(record.request.author.member),
         ..Post::default()
     };
@@ -93,7 +93,7 @@ async fn fetch(house: &House, chat: &Chat, part: &Part) -> (Vec<Upload>, Vec<Str
             Ok(bytes) => uploads.push(Upload { name: file.name.clone(), bytes }),
             Err(error) => {
                 tracing::warn!(file = %file.path, %error, "a produced file cannot be read");
-                missing.push(notice::file_unreadable(&file.name));
+                missing.push(notice::file_not_sent(&file.name, "it cannot be read any more"));
             }
         }
     }
@@ -114,15 +114,15 @@ async fn read(house: &House, chat: &Chat, path: &str, most: usize) -> Result<byt
 }
 
 fn without_files(part: &Part, why: &str) -> Part {
-    let names = part.files.iter().map(|file| file.name.as_str()).collect::<Vec<_>>();
-    Part { text: with_lines(&part.text, &[notice::left_out(&names, why)]), files: Vec::new(), sent: Sent::No }
+    let lines: Vec<String> = part.files.iter().map(|file| notice::file_not_sent(&file.name, why)).collect();
+    Part { text: with_lines(&part.text, &lines), files: Vec::new(), sent: Sent::No }
 }
 
 /// Adds lines to a text; a text with no room left keeps its own words.
 fn with_lines(text: &str, lines: &[String]) -> String {
     let mut all = text.to_owned();
     for line in lines {
-        if all.chars().count() + line.chars().count() < crate::present::page::MOST {
+        if all.chars().count() + line.chars().count() < crate::present::page::LIMIT {
             if !all.is_empty() {
                 all.push('\n');
             }

@@ -293,7 +293,7 @@ impl Running<'_> {
             match launch::launch(&house, &chat, &record, &sender).await {
                 Ok(()) => {
                     let _ = sender.send(News::Event(Event::Started)).await;
-                    follower::follow(house.turns.clone(), run, record.seen, sender).await;
+                    follower::follow(&house.turns, run, record.seen, sender).await;
                 }
                 Err(trouble) => {
                     let _ = sender.send(News::Event(Event::NotStarted(trouble))).await;

@@ -89,7 +89,7 @@ state() {
 }
 size() { stat -c %s out.jsonl 2>/dev/null || echo 0; }
 now=$(state); size=$(size)
-if [ "$now" = running ] && [ "$size" -eq "$AT" ]; then
+if [ "$now" = running ] && [ "$size" -eq "$AT" ] && [ "$WAIT" -gt 0 ]; then
   [ -e out.jsonl ] || sleep 0.1
   sh -c 'echo $$; exec timeout "$1" tail -c "+$2" -s 0.2 -f out.jsonl' sh "$WAIT" "$((AT + 1))" 2>/dev/null | {
     read -r waiter
@@ -112,6 +112,12 @@ cd -- "$DIR" 2>/dev/null || exit 0
 [ -e exit ] || { echo 137 >exit.new && mv -f exit.new exit; }
 "#;
 
+/// Reads the end of what the agent wrote beside its stream. A link in its place is not followed.
+const COMPLAINT: &str = r#"take DIR
+cd -- "$DIR" 2>/dev/null || exit 0
+[ -h err.log ] || [ ! -f err.log ] || tail -c 2000 err.log
+"#;
+
 const PREPARE: &str = r#"umask 077
 inn DIRS | xargs -0 -r mkdir -p --
 "#;
@@ -125,12 +131,21 @@ pub struct Run {
     pub thread: ThreadId,
     /// The turn.
     pub turn: TurnId,
+    /// Which run of the turn, from 0: a session that could not be used is replaced in a second run.
+    pub attempt: u8,
 }
 
 impl Run {
-    /// Returns the directory of the turn.
+    /// Returns the directory of the run.
     pub fn directory(&self) -> String {
-        format!("~/.innkeeper/chats/{}/turns/{}", self.thread, self.turn)
+        format!("~/.innkeeper/chats/{}/turns/{}", self.thread, self.name())
+    }
+
+    fn name(&self) -> String {
+        match self.attempt {
+            0 => self.turn.to_string(),
+            again => format!("{}.{again}", self.turn),
+        }
     }
 
     /// Returns the agent's own directory of this chat: its sessions, shared with no other chat.
@@ -170,7 +185,7 @@ impl Run {
 
     /// Returns what every process of the run carries as `INNKEEPER_RUN`.
     pub fn mark(&self) -> String {
-        format!("{}-{}", self.thread, self.turn)
+        format!("{}-{}", self.thread, self.name())
     }
 }
 
@@ -325,11 +340,27 @@ impl TurnDirectory {
 
     /// Waits, 20 s at most, until the run's stream is longer than `offset` or the run is over, and reads on.
     pub async fn follow(&self, run: &Run, offset: u64) -> Result<Chunk, SandboxError> {
+        self.look(run, offset, WAIT, CHUNK).await
+    }
+
+    /// Returns how a run stands, without waiting and without reading.
+    pub async fn state(&self, run: &Run) -> Result<RunState, SandboxError> {
+        Ok(self.look(run, 0, Duration::ZERO, 0).await?.state)
+    }
+
+    /// Returns the end of what the agent wrote beside its stream; nothing if it wrote nothing.
+    pub async fn complaint(&self, run: &Run) -> Result<String, SandboxError> {
+        let vars = vec![("DIR", shell::path(&run.directory())?.into_bytes())];
+        let done = self.run(&run.account, COMPLAINT, vars, SHORT, 4096).await?;
+        Ok(String::from_utf8_lossy(&done.out).into_owned())
+    }
+
+    async fn look(&self, run: &Run, offset: u64, wait: Duration, most: usize) -> Result<Chunk, SandboxError> {
         let vars = vec![
             ("DIR", shell::path(&run.directory())?.into_bytes()),
             ("AT", offset.to_string().into()),
-            ("WAIT", WAIT.as_secs().to_string().into()),
-            ("MOST", CHUNK.to_string().into()),
+            ("WAIT", wait.as_secs().to_string().into()),
+            ("MOST", most.to_string().into()),
         ];
         let done = self
             .run(&run.account, FOLLOW, vars, WAIT + SHORT, CHUNK + 1024)
