@@ -1,1 +1,3 @@
-//! Room `present`.
+//! What people read: pure functions from values to text.
+
+pub mod office;

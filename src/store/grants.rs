@@ -32,9 +32,10 @@ impl Store {
         self.inner.grants.get(&key(subject, project))
     }
 
-    /// Takes a grant away and returns it; `None` if there was none.
-    pub fn revoke(&self, subject: Subject, project: &Slug) -> Result<Option<Grant>, StoreError> {
-        self.inner.grants.take(&key(subject, project))
+    /// Takes a grant away and returns whether there was one. It is not read: rights must go even if their record is damaged.
+    pub fn revoke(&self, subject: Subject, project: &Slug) -> Result<bool, StoreError> {
+        let gone = self.inner.grants.tree.remove(key(subject, project))?;
+        Ok(gone.is_some())
     }
 
     /// Returns the grants of a member and of these roles, expired ones included.

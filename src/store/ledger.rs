@@ -43,10 +43,18 @@ impl EntryFilter {
 /// Returns the keys of the three sums that money of a member in a project counts in: guest, project, both.
 pub(super) fn total_keys(member: MemberId, project: &Slug, month: Month) -> [String; 3] {
     [
-        format!("{month}/guest/{}", id_key(member.0)),
-        format!("{month}/project/{project}"),
+        guest_key(member, month),
+        project_key(project, month),
         format!("{}{project}", both_prefix(member, month)),
     ]
+}
+
+fn guest_key(member: MemberId, month: Month) -> String {
+    format!("{month}/guest/{}", id_key(member.0))
+}
+
+fn project_key(project: &Slug, month: Month) -> String {
+    format!("{month}/project/{project}")
 }
 
 fn both_prefix(member: MemberId, month: Month) -> String {
@@ -121,12 +129,24 @@ impl Store {
         project: &Slug,
         month: Month,
     ) -> Result<Usage, StoreError> {
-        let [guest, project, _] = total_keys(member, project, month);
-        let totals = &self.inner.totals;
         Ok(Usage {
-            guest: totals.get(&guest)?.unwrap_or_default(),
-            project: totals.get(&project)?.unwrap_or_default(),
+            guest: self.guest_total(member, month)?,
+            project: self.project_total(project, month)?,
         })
+    }
+
+    /// Returns a guest's month, all projects together.
+    pub fn guest_total(&self, member: MemberId, month: Month) -> Result<Tally, StoreError> {
+        self.total(&guest_key(member, month))
+    }
+
+    /// Returns a project's month, all people together.
+    pub fn project_total(&self, project: &Slug, month: Month) -> Result<Tally, StoreError> {
+        self.total(&project_key(project, month))
+    }
+
+    fn total(&self, key: &str) -> Result<Tally, StoreError> {
+        Ok(self.inner.totals.get(key)?.unwrap_or_default())
     }
 
     /// Holds money for a turn: the least of the permit's cap and what is left at this moment, which is returned.

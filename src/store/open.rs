@@ -16,8 +16,9 @@ use crate::domain::turn_record::TurnRecord;
 
 use super::error::StoreError;
 use super::flush::Flusher;
+use super::grants;
 use super::record::future;
-use super::table::{AnyTable, Table};
+use super::table::{AnyTable, Table, id_key};
 use super::upgrade::VERSION;
 
 /// Memory that sled may use for pages.
@@ -103,15 +104,17 @@ impl Store {
         let db = open_patiently(path)?;
         Ok(Store {
             inner: Arc::new(Inner {
-                guests: Table::open(&db, "guests")?,
-                grants: Table::open(&db, "grants")?,
-                chats: Table::open(&db, "chats")?,
-                turns: Table::open(&db, "turns")?,
+                guests: Table::keyed(&db, "guests", |guest: &Guest| id_key(guest.member.0))?,
+                grants: Table::keyed(&db, "grants", |grant: &Grant| {
+                    grants::key(grant.subject, &grant.project)
+                })?,
+                chats: Table::keyed(&db, "chats", |chat: &Chat| id_key(chat.thread.0))?,
+                turns: Table::keyed(&db, "turns", |turn: &TurnRecord| id_key(turn.id.0))?,
                 unfinished: Table::open(&db, "unfinished")?,
                 intake: Table::open(&db, "intake")?,
                 said: Table::open(&db, "said")?,
-                holds: Table::open(&db, "holds")?,
-                ledger: Table::open(&db, "ledger")?,
+                holds: Table::keyed(&db, "holds", |hold: &Hold| id_key(hold.turn.0))?,
+                ledger: Table::keyed(&db, "ledger", |entry: &Entry| id_key(entry.turn.0))?,
                 totals: Table::open(&db, "totals")?,
                 accounts: Table::open(&db, "accounts")?,
                 audit: Table::open(&db, "audit")?,

@@ -1,7 +1,5 @@
 //! One tree whose keys are text and whose records are of one type.
 
-use std::marker::PhantomData;
-
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sled::transaction::{ConflictableTransactionError, TransactionError, TransactionalTree};
@@ -35,16 +33,29 @@ pub(super) fn id_key(id: u64) -> String {
 pub(super) struct Table<T> {
     name: &'static str,
     pub(super) tree: sled::Tree,
-    kind: PhantomData<fn() -> T>,
+    /// Gives the key that a record must have; `None` where the record does not tell.
+    key_of: Option<fn(&T) -> String>,
 }
 
 impl<T: Serialize + DeserializeOwned> Table<T> {
-    /// Opens the tree of that name, making it if need be.
+    /// Opens the tree of that name, making it if need be; its records tell nothing of their keys.
     pub(super) fn open(db: &sled::Db, name: &'static str) -> Result<Table<T>, StoreError> {
         Ok(Table {
             name,
             tree: db.open_tree(name)?,
-            kind: PhantomData,
+            key_of: None,
+        })
+    }
+
+    /// Opens the tree of that name, whose records tell their keys.
+    pub(super) fn keyed(
+        db: &sled::Db,
+        name: &'static str,
+        key_of: fn(&T) -> String,
+    ) -> Result<Table<T>, StoreError> {
+        Ok(Table {
+            key_of: Some(key_of),
+            ..Table::open(db, name)?
         })
     }
 
@@ -58,14 +69,6 @@ impl<T: Serialize + DeserializeOwned> Table<T> {
     pub(super) fn put(&self, key: &str, value: &T) -> Result<(), StoreError> {
         self.tree.insert(key, self.encode(value)?)?;
         Ok(())
-    }
-
-    /// Removes a record and returns it.
-    pub(super) fn take(&self, key: &str) -> Result<Option<T>, StoreError> {
-        self.tree
-            .remove(key)?
-            .map(|bytes| decode(self.name, key.as_bytes(), &bytes))
-            .transpose()
     }
 
     /// Goes through all records whose keys begin with `prefix`, in the order of keys; from both ends.
@@ -136,6 +139,14 @@ impl<T: Serialize + DeserializeOwned> AnyTable for Table<T> {
     }
 
     fn examine(&self, key: &[u8], bytes: &[u8]) -> Result<(), StoreError> {
-        decode::<T>(self.name, key, bytes).map(|_| ())
+        let value = decode::<T>(self.name, key, bytes)?;
+        match self.key_of.map(|key_of| key_of(&value)) {
+            Some(right) if right.as_bytes() != key => Err(unreadable(
+                self.name,
+                key,
+                format!("it belongs under {right:?}"),
+            )),
+            _ => Ok(()),
+        }
     }
 }
