@@ -78,7 +78,7 @@ const TRAITS: [&str; 3] = ["Surface", "Sandbox", "Clock"];
 
 #[test]
 fn every_file_keeps_the_rules_of_the_house() {
-    let sources = sources();
+    let sources = sources_in(&root());
     assert!(
         sources.len() > 20,
         "only {} files were found",
@@ -108,6 +108,28 @@ fn every_directory_under_src_is_a_room_with_arrows() {
         .collect();
     known.sort();
     assert_eq!(rooms, known);
+}
+
+#[test]
+fn no_trait_of_the_house_has_a_single_implementer() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let texts: Vec<String> = [root(), tests]
+        .iter()
+        .flat_map(|directory| sources_in(directory))
+        .map(|source| source.text)
+        .collect();
+    for name in TRAITS {
+        let pattern = format!(r"(?m)^\s*impl(?:<[^{{]*>)? (?:\w+::)*{name} for ");
+        let pattern = regex::Regex::new(&pattern).unwrap();
+        let count: usize = texts
+            .iter()
+            .map(|text| pattern.find_iter(text).count())
+            .sum();
+        assert_ne!(
+            count, 1,
+            "{name}: without a second implementer it is a detour"
+        );
+    }
 }
 
 #[test]
@@ -249,6 +271,7 @@ fn a_good_line_is_left_alone() {
             "use tokio::time::Instant; fn f() { Instant::now(); std::env::temp_dir(); env!(\"A\"); }",
         ),
         ("store/tests.rs", "fn f() { std::env::var(\"CHILD\"); }"),
+        ("store/x.rs", "pub(super) trait AnyTable {} trait Row {}"),
         (
             "driver/clock.rs",
             "fn f() { SystemTime::now(); } pub trait Clock {}",
@@ -306,9 +329,9 @@ fn source(file: &str, text: &str) -> Source {
     }
 }
 
-fn sources() -> Vec<Source> {
+fn sources_in(root: &Path) -> Vec<Source> {
     let mut found = Vec::new();
-    let mut open = vec![root()];
+    let mut open = vec![root.to_owned()];
     while let Some(directory) = open.pop() {
         for entry in fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
@@ -317,7 +340,7 @@ fn sources() -> Vec<Source> {
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 found.push(Source {
                     text: fs::read_to_string(&path).unwrap(),
-                    file: path.strip_prefix(root()).unwrap().to_owned(),
+                    file: path.strip_prefix(root).unwrap().to_owned(),
                 });
             }
         }
@@ -510,7 +533,8 @@ impl Reader<'_> {
                 self.at += 2;
                 self.open(Some(module));
             }
-            "trait" => {
+            // One that does not leave its room is that room's own business.
+            "trait" if self.at > 0 && self.words[self.at - 1].text == "pub" => {
                 let path = vec!["trait".to_owned(), self.word(1).to_owned()];
                 self.mention(path);
                 self.at += 2;

@@ -89,7 +89,10 @@ impl Fault {
         Fault {
             origin: format!("{}{absent}", file.display()),
             key: shown_path(path),
-            what: format!("is missing: give {what} here or as {}", variable_of_path(path)),
+            what: format!(
+                "is missing: give {what} here or as {}",
+                variable_of_path(path)
+            ),
         }
     }
 
