@@ -1,3 +1,13 @@
-//! What people read: pure functions from values to text.
+//! What people see: texts made of turns and refusals. Pure; it sends nothing, and never shows a secret it was told of.
 
+pub mod answer;
+pub mod details;
+pub mod live;
+pub mod markdown;
+pub mod notice;
 pub mod office;
+pub mod page;
+pub mod plain;
+pub mod secrets;
+pub mod step;
+pub mod units;

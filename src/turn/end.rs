@@ -120,11 +120,7 @@ pub(super) fn was_cut(result: &Outcome) -> bool {
 }
 
 fn failure(result: &Outcome) -> Failure {
-    let said = [
-        result.text.as_str(),
-        result.errors.join(" ").as_str(),
-    ]
-    .join(" ");
+    let said = [result.text.as_str(), result.errors.join(" ").as_str()].join(" ");
     by_name(result)
         .or_else(|| by_words(&said.to_lowercase(), &said))
         .or_else(|| result.api_status.and_then(by_status))
@@ -235,30 +231,66 @@ mod tests {
     fn every_recorded_failure_is_told_apart() {
         // Texts as recorded in tests/fixtures/stream-json.
         let cases = [
-            (Some(401), "Invalid API key · Fix external API key", Failure::Key),
-            (Some(403), "Failed to authenticate. API Error: 403 not allowed", Failure::Key),
+            (
+                Some(401),
+                "Invalid API key · Fix external API key",
+                Failure::Key,
+            ),
+            (
+                Some(403),
+                "Failed to authenticate. API Error: 403 not allowed",
+                Failure::Key,
+            ),
             (Some(403), "API Error: 403 forbidden", Failure::Key),
             (None, "Not logged in · Please run /login", Failure::Key),
             (Some(400), "Credit balance is too low", Failure::Credit),
-            (Some(404), "There's an issue with the selected model (x).", Failure::Model),
-            (Some(413), "Request too large (max 32MB). Try with a smaller file.", Failure::TooLarge),
-            (Some(429), "API Error: Request rejected (429) · This request would exceed your organization's rate limit", Failure::RateLimit),
+            (
+                Some(404),
+                "There's an issue with the selected model (x).",
+                Failure::Model,
+            ),
+            (
+                Some(413),
+                "Request too large (max 32MB). Try with a smaller file.",
+                Failure::TooLarge,
+            ),
+            (
+                Some(429),
+                "API Error: Request rejected (429) · This request would exceed your organization's rate limit",
+                Failure::RateLimit,
+            ),
             (
                 Some(429),
                 "You've hit your session limit · resets 1:57am (UTC)",
                 Failure::UsageLimit(Some("1:57am (UTC)".into())),
             ),
-            (None, "Claude AI usage limit reached", Failure::UsageLimit(None)),
+            (
+                None,
+                "Claude AI usage limit reached",
+                Failure::UsageLimit(None),
+            ),
             (Some(529), "API Error: 529 Overloaded.", Failure::Overloaded),
             (None, "API Error: Overloaded", Failure::Overloaded),
-            (Some(500), "API Error: 500 Internal server error.", Failure::Provider),
-            (None, "API Error: Unable to connect to API (ConnectionRefused)", Failure::Provider),
+            (
+                Some(500),
+                "API Error: 500 Internal server error.",
+                Failure::Provider,
+            ),
+            (
+                None,
+                "API Error: Unable to connect to API (ConnectionRefused)",
+                Failure::Provider,
+            ),
             (
                 None,
                 "API Error: Claude's response exceeded the 32000 output token maximum.",
                 Failure::AnswerTooLong,
             ),
-            (Some(400), "Prompt is too long · the request is ~210000 tokens", Failure::PromptTooLong),
+            (
+                Some(400),
+                "Prompt is too long · the request is ~210000 tokens",
+                Failure::PromptTooLong,
+            ),
             (
                 Some(400),
                 "API Error: 400 messages: something is wrong",
@@ -279,23 +311,38 @@ mod tests {
         let base = result("API Error: whatever, Overloaded");
         let cases = [
             (
-                Outcome { stop_reason: Some("refusal".into()), ..base.clone() },
+                Outcome {
+                    stop_reason: Some("refusal".into()),
+                    ..base.clone()
+                },
                 Failure::Declined,
             ),
             (
-                Outcome { subtype: "error_max_turns".into(), ..base.clone() },
+                Outcome {
+                    subtype: "error_max_turns".into(),
+                    ..base.clone()
+                },
                 Failure::MaxTurns,
             ),
             (
-                Outcome { subtype: "error_max_budget_usd".into(), ..base.clone() },
+                Outcome {
+                    subtype: "error_max_budget_usd".into(),
+                    ..base.clone()
+                },
                 Failure::MaxBudget,
             ),
             (
-                Outcome { terminal_reason: Some("aborted_tools".into()), ..base.clone() },
+                Outcome {
+                    terminal_reason: Some("aborted_tools".into()),
+                    ..base.clone()
+                },
                 Failure::Interrupted,
             ),
             (
-                Outcome { terminal_reason: Some("prompt_too_long".into()), ..base },
+                Outcome {
+                    terminal_reason: Some("prompt_too_long".into()),
+                    ..base
+                },
                 Failure::PromptTooLong,
             ),
         ];

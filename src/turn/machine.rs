@@ -745,9 +745,7 @@ impl Turn {
             End::Refused(_)
                 | End::NotStarted(_)
                 | End::SandboxLost
-                | End::Stopped(
-                    Stop::ThreadGone | Stop::Revoked | Stop::WrongMode | Stop::Tampered
-                )
+                | End::Stopped(Stop::ThreadGone | Stop::Revoked | Stop::WrongMode | Stop::Tampered)
         );
         ran && trusted && self.away.is_none()
     }

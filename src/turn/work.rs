@@ -248,8 +248,8 @@ impl Work {
             "TaskCreate" => {
                 let subject = text_of(input, "subject").unwrap_or_default().to_owned();
                 // "Task #1 created successfully: …" (measured, 2.1.197).
-                let id = number_after_hash(output)
-                    .unwrap_or_else(|| (self.tasks.len() + 1).to_string());
+                let id =
+                    number_after_hash(output).unwrap_or_else(|| (self.tasks.len() + 1).to_string());
                 self.tasks.push(Task {
                     id,
                     subject,
@@ -374,9 +374,21 @@ mod tests {
     fn the_task_list_follows_the_agents_calls() {
         let mut work = Work::default();
         let made = "Task #1 created successfully: Plot";
-        run(&mut work, "a", "TaskCreate", json!({"subject": "Plot"}), made);
+        run(
+            &mut work,
+            "a",
+            "TaskCreate",
+            json!({"subject": "Plot"}),
+            made,
+        );
         let made = "Task #7 created successfully: Report";
-        run(&mut work, "b", "TaskCreate", json!({"subject": "Report"}), made);
+        run(
+            &mut work,
+            "b",
+            "TaskCreate",
+            json!({"subject": "Report"}),
+            made,
+        );
         let update = json!({"taskId": "7", "status": "in_progress"});
         run(&mut work, "c", "TaskUpdate", update, "");
         let update = json!({"taskId": "1", "status": "completed", "subject": "Plot it"});
@@ -394,7 +406,8 @@ mod tests {
     #[test]
     fn a_todo_list_replaces_the_tasks() {
         let mut work = Work::default();
-        let todos = json!({"todos": [{"content": "A", "status": "completed"}, {"content": "B"}, 5]});
+        let todos =
+            json!({"todos": [{"content": "A", "status": "completed"}, {"content": "B"}, 5]});
         run(&mut work, "a", "TodoWrite", todos, "");
         assert_eq!(
             list(&work),

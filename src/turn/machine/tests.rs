@@ -292,10 +292,7 @@ fn a_process_that_stays_after_its_result_is_killed_and_the_turn_is_a_success() {
     );
     assert_eq!(
         stage.at(5).fire(Timer::ResultGrace),
-        [
-            Effect::Kill,
-            schedule(Timer::ResultGrace, seconds(35))
-        ]
+        [Effect::Kill, schedule(Timer::ResultGrace, seconds(35))]
     );
     assert_eq!(
         stage.at(6).tell(Event::Killed),
@@ -401,10 +398,7 @@ fn a_stop_after_the_result_only_hurries_the_process() {
     stage.hear(result("Done.", 1));
     assert_eq!(
         stage.at(1).stop(Stop::By(ADA)),
-        [
-            Effect::Kill,
-            schedule(Timer::ResultGrace, seconds(31))
-        ]
+        [Effect::Kill, schedule(Timer::ResultGrace, seconds(31))]
     );
     assert_eq!(stage.stop(Stop::By(ADA)), []);
     stage.tell(Event::Ended(None));
@@ -428,7 +422,13 @@ fn another_permission_mode_is_killed_at_once() {
     assert!(matches!(&effects[1], Effect::Alarm(text) if text.contains("permission mode")));
     stage.tell(Event::Ended(Some(137)));
     assert_eq!(stage.end(), &End::Stopped(Stop::WrongMode));
-    assert!(matches!(stage.turn.state(), State::Closing { stage: Closing::Settling, .. }));
+    assert!(matches!(
+        stage.turn.state(),
+        State::Closing {
+            stage: Closing::Settling,
+            ..
+        }
+    ));
 }
 
 #[test]
@@ -546,10 +546,7 @@ fn a_sandbox_that_is_away_is_waited_for_and_then_given_up() {
     let mut stage = Stage::running();
     assert_eq!(
         stage.at(10).tell(Event::Away),
-        [
-            Effect::ShowLive,
-            schedule(Timer::AwayLimit, seconds(610))
-        ]
+        [Effect::ShowLive, schedule(Timer::AwayLimit, seconds(610))]
     );
     assert_eq!(stage.at(20).tell(Event::Away), []);
     assert_eq!(stage.at(600).fire(Timer::Silence).len(), 1);
@@ -615,7 +612,13 @@ fn a_result_that_was_seen_before_the_sandbox_went_away_is_the_answer() {
     stage.tell(Event::Away);
     stage.at(600).fire(Timer::AwayLimit);
     assert_eq!(stage.end(), &End::Answered);
-    assert!(matches!(stage.turn.state(), State::Closing { stage: Closing::Settling, .. }));
+    assert!(matches!(
+        stage.turn.state(),
+        State::Closing {
+            stage: Closing::Settling,
+            ..
+        }
+    ));
 }
 
 // ---- Sessions
@@ -682,7 +685,11 @@ fn a_time_out_keeps_the_session() {
 fn the_session_is_kept_once_the_provider_was_asked() {
     let mut stage = Stage::running();
     assert_eq!(stage.hear(init("default")), []);
-    assert!(!stage.hear(error("API Error", Some(500))).contains(&Effect::KeepSession));
+    assert!(
+        !stage
+            .hear(error("API Error", Some(500)))
+            .contains(&Effect::KeepSession)
+    );
     assert!(stage.hear(Told::Thinking).contains(&Effect::KeepSession));
     assert!(!stage.hear(says("Hi.")).contains(&Effect::KeepSession));
 }
@@ -743,8 +750,17 @@ fn a_result_before_the_echo_of_a_steer_does_not_close_the_input() {
         id: id.clone(),
         line: line.clone(),
     };
-    assert_eq!(stage.tell(steer), [Effect::Say { id: id.clone(), line }]);
-    assert_eq!(stage.hear(result("One.", 1)), [Effect::ShowLive, Effect::KeepSession]);
+    assert_eq!(
+        stage.tell(steer),
+        [Effect::Say {
+            id: id.clone(),
+            line
+        }]
+    );
+    assert_eq!(
+        stage.hear(result("One.", 1)),
+        [Effect::ShowLive, Effect::KeepSession]
+    );
     stage.hear(Told::Echo {
         id: Some(id),
         text: String::new(),

@@ -1,0 +1,590 @@
+//! Every sentence that the bot says of its own accord. None holds an error's raw text.
+//!
+//! Names that people chose stand in code spans, so that nothing in them is mark-up.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::domain::grant::{Level, Refusal};
+use crate::domain::ids::Slug;
+use crate::domain::time::Moment;
+use crate::turn::collect::{LeftOut, Plan};
+use crate::turn::end::{End, Failure};
+use crate::turn::event::{Collected, Stop, Trouble};
+
+use super::page::LIMIT;
+use super::plain::{code, cut, escape, is_blank, one_line};
+use super::units::{bytes, counted};
+
+/// Code points of a foreign name in a sentence.
+const NAME: usize = 80;
+/// Code points of a foreign explanation in a sentence.
+const EXPLANATION: usize = 300;
+/// Code points of a thread's name (Discord's limit).
+const THREAD_NAME: usize = 100;
+/// Left-out files that are named one by one.
+const LISTED: usize = 12;
+
+/// Mentions, custom emoji and times, as they stand in a message's source.
+static DISCORD_TOKENS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"<(?:@[!&]?\d+|#\d+|a?:\w+:\d+|t:-?\d+(?::\w)?|/[^<>]{1,100}:\d+)>").ok()
+});
+
+// ---- Refusals
+
+/// Returns why a request was refused, who can change that, and what is left.
+pub fn refusal(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::NoGrant {
+            project,
+            need,
+            holds,
+        } => no_grant(project.as_ref(), *need, *holds),
+        Refusal::Expired { project, at } => format!(
+            "Your access to {} ended {}. An admin can renew it with `/grant`.",
+            slug(project),
+            relative(*at)
+        ),
+        Refusal::Suspended => "You are suspended here. An admin can lift that.".to_owned(),
+        Refusal::UnknownProject { asked, choices } => {
+            format!(
+                "There is no project {} that you can use. {}",
+                code(asked, NAME),
+                yours(choices)
+            )
+        }
+        Refusal::WhichProject { choices } => {
+            format!("Which project? Ask again with `/ask`. {}", yours(choices))
+        }
+        Refusal::Model { asked, allowed } => format!(
+            "The model {} is not open to you here. You can use {}; an admin can change that.",
+            code(asked, NAME),
+            list(allowed.iter().map(|model| code(model, NAME)))
+        ),
+        Refusal::GuestBudget { budget, .. } if budget.0 == 0 => {
+            "You have no budget yet. An admin can give you one.".to_owned()
+        }
+        Refusal::GuestBudget {
+            used,
+            budget,
+            resets,
+        } => format!(
+            "Your budget for this month is used up ({used} of {budget}). It starts anew {}; an admin can raise it.",
+            relative(*resets)
+        ),
+        Refusal::ProjectBudget { project, resets } => format!(
+            "The budget of {} for this month is used up. It starts anew {}; an admin can raise it.",
+            slug(project),
+            relative(*resets)
+        ),
+        Refusal::Empty => empty_request(),
+        Refusal::QueueFull { depth } => format!(
+            "{} in this thread already. Ask again once one of them is done.",
+            match depth {
+                1 => "One request waits".to_owned(),
+                depth => format!("{depth} requests wait"),
+            }
+        ),
+        Refusal::TooLarge { name, size, limit } => format!(
+            "{} is too large: it has {}, and at most {} are taken. Nothing was run.",
+            code(name, NAME),
+            bytes(*size),
+            bytes(*limit)
+        ),
+        Refusal::NotConfined => not_confined(),
+        Refusal::AdminsOnly => "Only admins can do that.".to_owned(),
+        Refusal::NotYourTurn => {
+            "Only the author of this request, the owner of this chat and admins can stop it."
+                .to_owned()
+        }
+    }
+}
+
+fn no_grant(project: Option<&Slug>, need: Level, holds: Option<Level>) -> String {
+    match (project, holds) {
+        (Some(project), Some(holds)) => format!(
+            "You hold `{}` on {}, and this needs `{}`. An admin can grant it with `/grant`.",
+            level(holds),
+            slug(project),
+            level(need)
+        ),
+        (Some(project), None) => format!(
+            "You have no access to {}. An admin can grant `{}` on it with `/grant`.",
+            slug(project),
+            level(need)
+        ),
+        (None, _) => format!(
+            "You have no access to any project here. An admin can grant `{}` on one with `/grant`.",
+            level(need)
+        ),
+    }
+}
+
+fn level(level: Level) -> &'static str {
+    match level {
+        Level::View => "view",
+        Level::Chat => "chat",
+        Level::Ship => "ship",
+    }
+}
+
+fn slug(project: &Slug) -> String {
+    format!("`{project}`")
+}
+
+fn yours(choices: &[Slug]) -> String {
+    if choices.is_empty() {
+        "You can use no project yet; an admin can grant one with `/grant`.".to_owned()
+    } else {
+        let most = choices.iter().take(25).map(slug);
+        format!("You can use {}.", list(most))
+    }
+}
+
+fn list(items: impl Iterator<Item = String>) -> String {
+    let items: Vec<String> = items.collect();
+    if items.is_empty() {
+        "none".to_owned()
+    } else {
+        items.join(", ")
+    }
+}
+
+fn relative(at: Moment) -> String {
+    format!("<t:{}:R>", at.seconds())
+}
+
+fn not_confined() -> String {
+    "This project's sandbox cannot confine commands at the moment, so only owners can run turns in it. The admins were \
+     told."
+        .to_owned()
+}
+
+// ---- Requests
+
+/// Returns what is said to a request that holds nothing.
+pub fn empty_request() -> String {
+    "There is nothing to work on in that message. Mention me together with what you want done."
+        .to_owned()
+}
+
+/// Returns what is said where Discord withholds a message's content.
+pub fn withheld() -> String {
+    "I cannot read that message: Discord withholds its content from me. An owner can switch on **Message Content \
+     Intent** for this bot in the developer portal; until then, use `/ask`."
+        .to_owned()
+}
+
+/// Returns what is said where a permission is missing.
+pub fn missing_permission(permission: &str) -> String {
+    format!(
+        "I lack the permission {} here. A server admin can give it to me in this channel's settings.",
+        code(permission, NAME)
+    )
+}
+
+/// Returns what is said where no thread could be opened.
+pub fn answered_in_place() -> String {
+    "No thread can be opened here, so I answer in place.".to_owned()
+}
+
+// ---- Stop
+
+/// Returns what the presser of Stop reads.
+pub fn stopping() -> String {
+    "Stopping…".to_owned()
+}
+
+/// Returns what `/stop` says where nothing is to be stopped.
+pub fn nothing_is_running() -> String {
+    "Nothing is running here.".to_owned()
+}
+
+/// Returns what Details says of a turn that is not kept any more.
+pub fn details_gone() -> String {
+    "The steps of this turn are not kept any more.".to_owned()
+}
+
+// ---- Ends
+
+/// Returns what is said of an end, beside whatever the agent said; `None` where the answer speaks for itself.
+pub fn end(end: &End) -> Option<String> {
+    match end {
+        End::Answered => None,
+        End::Refused(why) => Some(refusal(why)),
+        End::NotStarted(why) => Some(trouble(why)),
+        End::Stopped(why) => Some(stopped(*why)),
+        End::Early { .. } => {
+            Some("The agent ended early, without saying that it was done. Ask again to go on.".to_owned())
+        }
+        End::Cut => {
+            Some("The connection to the provider broke off, so this may be incomplete. Ask again to go on.".to_owned())
+        }
+        End::Failed(why) => Some(failure(why)),
+        End::SandboxLost => Some(
+            "The sandbox has been away for too long, so this turn was given up. The admins were told; this chat can go \
+             on later."
+                .to_owned(),
+        ),
+    }
+}
+
+/// Returns why a turn was stopped.
+pub fn stopped(why: Stop) -> String {
+    match why {
+        Stop::By(member) => format!("Stopped by <@{member}>."),
+        Stop::TimeUp => "Stopped: it ran for as long as a turn may. Ask again to go on.".to_owned(),
+        Stop::Silent => {
+            "Stopped: nothing was heard of the agent for too long. Ask again to go on.".to_owned()
+        }
+        Stop::Limit => {
+            "Stopped: the money held for this turn is used up. Ask again to go on.".to_owned()
+        }
+        Stop::ThreadGone => "Stopped: the thread is gone.".to_owned(),
+        Stop::Revoked => "Stopped: the author's access has ended.".to_owned(),
+        Stop::WrongMode => {
+            "Stopped: the agent did not keep to its permissions. The admins were told.".to_owned()
+        }
+        Stop::Tampered => {
+            "Stopped: the record of this turn was changed while it ran. The admins were told."
+                .to_owned()
+        }
+    }
+}
+
+/// Returns what is said of a run that could not be started.
+pub fn trouble(trouble: &Trouble) -> String {
+    let told = "The admins were told, and nothing was charged.";
+    match trouble {
+        Trouble::SandboxAway => format!("The sandbox is unavailable. Ask again later. {told}"),
+        Trouble::SandboxRefused => format!("The sandbox refuses to work with me. {told}"),
+        Trouble::AgentMissing => format!("The agent's program is missing in the sandbox. {told}"),
+        Trouble::Workspace(_) => format!("The project's directory cannot be used. {told}"),
+        Trouble::Attachment { name, why } => attachment(name, why),
+        Trouble::NotConfined(_) => not_confined(),
+        Trouble::Full => format!("The sandbox has no room left. {told}"),
+        Trouble::Other(_) => format!("The turn could not be started. {told}"),
+    }
+}
+
+/// Returns what is said of a file that could not be brought in.
+pub fn attachment(name: &str, why: &str) -> String {
+    let why = cut(&one_line(why), EXPLANATION);
+    let why = escape(why.trim_end_matches('.'));
+    format!(
+        "{} could not be brought in: {why}. Nothing was run, and nothing was charged.",
+        code(name, NAME)
+    )
+}
+
+/// Returns what people are told of the agent's failure.
+pub fn failure(failure: &Failure) -> String {
+    match failure {
+        Failure::Key => "The provider does not let me in at the moment. The admins were told.".to_owned(),
+        Failure::Credit => "The provider's account is out of credit. The admins were told.".to_owned(),
+        Failure::UsageLimit(Some(resets)) => format!(
+            "The provider's usage limit is reached. It resets {}.",
+            escape(&cut(&one_line(resets), NAME))
+        ),
+        Failure::UsageLimit(None) => "The provider's usage limit is reached. Ask again later.".to_owned(),
+        Failure::RateLimit => "The provider takes no more requests for now. Ask again in a few minutes.".to_owned(),
+        Failure::Overloaded => "The provider is overloaded. Ask again in a few minutes.".to_owned(),
+        Failure::Provider => "The provider cannot be reached or is faulty. Ask again in a few minutes.".to_owned(),
+        Failure::Model => "The provider does not know this chat's model. The admins were told.".to_owned(),
+        Failure::PromptTooLong => {
+            "This conversation has become too long for the model. Start a new one in another thread.".to_owned()
+        }
+        Failure::TooLarge => "Something in this request is too large for the provider. Ask with less.".to_owned(),
+        Failure::AnswerTooLong => {
+            "The answer became longer than the model may write, so it ends here. Ask for the rest.".to_owned()
+        }
+        Failure::Declined => "The model declined this request. Ask in other words, or for something else.".to_owned(),
+        Failure::MaxTurns => "The agent made as many calls as one turn may make. Ask again to go on.".to_owned(),
+        Failure::MaxBudget => "The money for this turn is used up. Ask again to go on.".to_owned(),
+        Failure::SessionLost | Failure::SessionTaken => {
+            "This chat's conversation with the agent cannot be continued. Start a new one in another thread.".to_owned()
+        }
+        Failure::Interrupted => "The agent was interrupted from outside. Ask again to go on.".to_owned(),
+        Failure::Other(text) if is_blank(text) => "The agent failed without saying why.".to_owned(),
+        Failure::Other(text) => format!("The agent failed: {}", code(text, EXPLANATION)),
+    }
+}
+
+/// Returns what is said where the agent did its work and said nothing.
+pub fn no_text() -> String {
+    "Finished without text.".to_owned()
+}
+
+/// Returns what is said where the earlier conversation could not be taken up.
+pub fn renewed() -> String {
+    "-# The earlier conversation could not be taken up again; the agent began a new one and knows only this request."
+        .to_owned()
+}
+
+/// Returns what is said of a turn that a restart of the bot left without an end.
+pub fn closed_after_restart() -> String {
+    "This turn was interrupted by a restart and could not be picked up again. Ask again to repeat it.".to_owned()
+}
+
+// ---- Files
+
+/// Returns what is said of the files that do not come with the answer, each with its reason; `None` if all come.
+pub fn left_out(plan: &Plan, collected: &Collected) -> Option<String> {
+    let mut lines: Vec<String> = plan
+        .left_out
+        .iter()
+        .take(LISTED)
+        .map(|file| {
+            let why = match file.why {
+                LeftOut::TooLarge { limit } => format!("larger than {}", bytes(limit)),
+                LeftOut::TooMany { limit } => {
+                    format!("beyond the first {}", counted(limit, "file", "files"))
+                }
+            };
+            format!(
+                "-# Left out: {} ({}, {why})",
+                code(&file.shown, NAME),
+                bytes(file.size)
+            )
+        })
+        .collect();
+    let unnamed = plan.left_out.len().saturating_sub(LISTED);
+    if unnamed > 0 {
+        lines.push(format!(
+            "-# Left out: {} more",
+            counted(unnamed, "file", "files")
+        ));
+    }
+    if collected.more {
+        lines.push("-# There may be more files: the search stopped at its limit.".to_owned());
+    }
+    if collected.failed.is_some() {
+        lines.push(
+            "-# The files of this turn could not be looked for; they are still in the workspace."
+                .to_owned(),
+        );
+    }
+    (!lines.is_empty()).then(|| cut(&lines.join("\n"), LIMIT))
+}
+
+/// Returns what is said of a file that could not be sent after all.
+pub fn file_not_sent(name: &str, why: &str) -> String {
+    format!(
+        "-# Left out: {} ({})",
+        code(name, NAME),
+        escape(&cut(&one_line(why), EXPLANATION))
+    )
+}
+
+// ---- Threads
+
+/// Returns a thread's name made of a request: one line of 1 to 100 code points, without mentions and mark-up.
+pub fn thread_name(text: &str) -> String {
+    let bare = match &*DISCORD_TOKENS {
+        Some(tokens) => tokens.replace_all(text, " ").into_owned(),
+        None => text.to_owned(),
+    };
+    let bare = bare
+        .replace("@everyone", "everyone")
+        .replace("@here", "here");
+    let first = bare
+        .lines()
+        .map(clean_line)
+        .find(|line| !is_blank(line))
+        .unwrap_or_default();
+    if first.is_empty() {
+        "New request".to_owned()
+    } else {
+        cut(&first, THREAD_NAME)
+    }
+}
+
+fn clean_line(line: &str) -> String {
+    let text: String = one_line(line)
+        .chars()
+        .filter(|c| !matches!(c, '*' | '`' | '|' | '~'))
+        .collect();
+    let text = text.trim_start_matches(|c: char| matches!(c, '>' | '#' | '-' | ' '));
+    one_line(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::domain::ids::MemberId;
+    use crate::domain::money::Usd;
+    use crate::turn::collect::Skipped;
+
+    fn site() -> Slug {
+        "site".parse().unwrap()
+    }
+
+    fn every_refusal() -> Vec<Refusal> {
+        let resets = Moment(1_796_083_200_000);
+        let budget = |used, budget| Refusal::GuestBudget {
+            used: Usd(used),
+            budget: Usd(budget),
+            resets,
+        };
+        let grant = |project, holds| Refusal::NoGrant {
+            project,
+            need: Level::Chat,
+            holds,
+        };
+        vec![
+            grant(None, None),
+            grant(Some(site()), None),
+            grant(Some(site()), Some(Level::View)),
+            Refusal::Expired {
+                project: site(),
+                at: resets,
+            },
+            Refusal::Suspended,
+            Refusal::UnknownProject {
+                asked: "a`b\n@everyone".into(),
+                choices: vec![site()],
+            },
+            Refusal::UnknownProject {
+                asked: "x".into(),
+                choices: vec![],
+            },
+            Refusal::WhichProject {
+                choices: vec![site(), "notes".parse().unwrap()],
+            },
+            Refusal::Model {
+                asked: "opus".into(),
+                allowed: vec!["haiku".into(), "sonnet".into()],
+            },
+            budget(0, 0),
+            budget(5_031_200, 5_000_000),
+            Refusal::ProjectBudget {
+                project: site(),
+                resets,
+            },
+            Refusal::Empty,
+            Refusal::QueueFull { depth: 5 },
+            Refusal::TooLarge {
+                name: "a.zip".into(),
+                size: 60 << 20,
+                limit: 10 << 20,
+            },
+            Refusal::NotConfined,
+            Refusal::AdminsOnly,
+            Refusal::NotYourTurn,
+        ]
+    }
+
+    #[test]
+    fn every_refusal_says_why_and_what_helps() {
+        let all: Vec<String> = every_refusal().iter().map(refusal).collect();
+        insta::assert_snapshot!(all.join("\n"), @r"
+        You have no access to any project here. An admin can grant `chat` on one with `/grant`.
+        You have no access to `site`. An admin can grant `chat` on it with `/grant`.
+        You hold `view` on `site`, and this needs `chat`. An admin can grant it with `/grant`.
+        Your access to `site` ended <t:1796083200:R>. An admin can renew it with `/grant`.
+        You are suspended here. An admin can lift that.
+        There is no project `a'b @everyone` that you can use. You can use `site`.
+        There is no project `x` that you can use. You can use no project yet; an admin can grant one with `/grant`.
+        Which project? Ask again with `/ask`. You can use `site`, `notes`.
+        The model `opus` is not open to you here. You can use `haiku`, `sonnet`; an admin can change that.
+        You have no budget yet. An admin can give you one.
+        Your budget for this month is used up ($5.0312 of $5.00). It starts anew <t:1796083200:R>; an admin can raise it.
+        The budget of `site` for this month is used up. It starts anew <t:1796083200:R>; an admin can raise it.
+        There is nothing to work on in that message. Mention me together with what you want done.
+        5 requests wait in this thread already. Ask again once one of them is done.
+        `a.zip` is too large: it has 60 MiB, and at most 10 MiB are taken. Nothing was run.
+        This project's sandbox cannot confine commands at the moment, so only owners can run turns in it. The admins were told.
+        Only admins can do that.
+        Only the author of this request, the owner of this chat and admins can stop it.
+        ");
+    }
+
+    #[test]
+    fn no_end_shows_an_errors_own_text_but_a_bounded_quotation() {
+        let inner = "/home/secret: Connection refused (os error 111)".to_owned();
+        for trouble_of in [Trouble::Workspace, Trouble::NotConfined, Trouble::Other] {
+            let said = trouble(&trouble_of(inner.clone()));
+            assert!(!said.contains("os error"), "{said}");
+        }
+        let long = failure(&Failure::Other("x".repeat(50_000)));
+        assert!(long.chars().count() < 400);
+        assert_eq!(
+            failure(&Failure::Other("bad `thing`\nhere".into())),
+            "The agent failed: `bad 'thing' here`"
+        );
+        assert_eq!(
+            attachment("a.csv", "it is gone."),
+            "`a.csv` could not be brought in: it is gone. Nothing was run, and nothing was charged."
+        );
+    }
+
+    #[test]
+    fn limits_say_when_they_reset_and_stops_who_did_it() {
+        let limit = Failure::UsageLimit(Some("1:57am (UTC)".into()));
+        assert_eq!(
+            failure(&limit),
+            "The provider's usage limit is reached. It resets 1:57am (UTC)."
+        );
+        assert_eq!(stopped(Stop::By(MemberId(7))), "Stopped by <@7>.");
+        assert_eq!(end(&End::Answered), None);
+    }
+
+    #[test]
+    fn files_that_are_left_out_are_listed_with_their_reasons() {
+        let skipped = |shown: &str, why| Skipped {
+            shown: shown.into(),
+            size: 11 << 20,
+            why,
+        };
+        let mut plan = Plan::default();
+        let mut collected = Collected::default();
+        assert_eq!(left_out(&plan, &collected), None);
+        plan.left_out = vec![
+            skipped("out/`big`.bin", LeftOut::TooLarge { limit: 10 << 20 }),
+            skipped("z.txt", LeftOut::TooMany { limit: 20 }),
+        ];
+        collected.more = true;
+        insta::assert_snapshot!(left_out(&plan, &collected).unwrap(), @r"
+        -# Left out: `out/'big'.bin` (11 MiB, larger than 10 MiB)
+        -# Left out: `z.txt` (11 MiB, beyond the first 20 files)
+        -# There may be more files: the search stopped at its limit.
+        ");
+        plan.left_out = vec![skipped(&"x".repeat(500), LeftOut::TooMany { limit: 20 }); 100];
+        let note = left_out(&plan, &collected).unwrap();
+        assert!(note.chars().count() <= LIMIT);
+        assert!(note.ends_with("its limit."), "{note}");
+        assert!(note.contains("88 files more"), "{note}");
+    }
+
+    #[test]
+    fn thread_names_are_clean() {
+        let cases = [
+            ("plot the sales in data.csv", "plot the sales in data.csv"),
+            ("\n\n", "New request"),
+            ("<@123> <@&9> ", "New request"),
+            ("@everyone come", "everyone come"),
+            ("> [!NOTE] x", "[!NOTE] x"),
+            ("## **Title**\nmore", "Title"),
+            ("\u{202e}evil\u{200b}", "evil"),
+            ("```\ncode\n```", "code"),
+            ("see <#5> and <:blob:7>!", "see and !"),
+        ];
+        for (text, name) in cases {
+            assert_eq!(thread_name(text), name, "{text:?}");
+        }
+        assert_eq!(thread_name(&"😀".repeat(100)), "😀".repeat(100));
+        assert_eq!(thread_name(&"x".repeat(300)).chars().count(), 100);
+    }
+
+    proptest! {
+        #[test]
+        fn every_thread_has_a_name(text in "(\\PC|\n|<@1>|👨‍👩‍👧|\u{202e}){0,150}") {
+            let name = thread_name(&text);
+            prop_assert!((1..=100).contains(&name.chars().count()));
+            prop_assert!(!is_blank(&name) && !name.contains('\n') && !name.contains("@everyone"));
+        }
+    }
+}
