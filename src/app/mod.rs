@@ -3,8 +3,10 @@
 //! Only this room reads configuration files, the environment and the command line. It decides nothing that the rooms
 //! below could decide, and it never prints a secret.
 
+pub mod build;
 pub mod check;
 pub mod cli;
 pub mod config;
+pub mod run;
 pub mod scripted;
 pub mod telemetry;

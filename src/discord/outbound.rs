@@ -279,11 +279,6 @@ impl Surface for Outbound {
         self.ornament("react", Method::DELETE, channel, path);
     }
 
-    fn typing(&self, channel: ChannelId) {
-        let path = format!("channels/{channel}/typing");
-        self.ornament("type", Method::POST, channel, path);
-    }
-
     fn file_limit(&self, guild: GuildId) -> u64 {
         self.places.file_limit(guild)
     }

@@ -431,6 +431,7 @@ fn new_record(chat: &Chat, request: Request, turn: TurnId, permit: &Permit) -> T
         project: permit.project().clone(),
         level: permit.level(),
         model: permit.model().to_owned(),
+        families: None,
         hold: crate::domain::money::Usd::ZERO,
         month: None,
         started_at: None,

@@ -36,10 +36,10 @@ pub enum News {
 }
 
 /// Repeats what is safe to repeat for as long as the sandbox is away, and says so. Every other result ends it.
-pub async fn while_away<T>(
-    news: &mpsc::Sender<News>,
-    mut attempt: impl AsyncFnMut() -> Result<T, SandboxError>,
-) -> Result<T, SandboxError> {
+pub async fn while_away<T, F>(news: &mpsc::Sender<News>, mut attempt: impl FnMut() -> F) -> Result<T, SandboxError>
+where
+    F: Future<Output = Result<T, SandboxError>>,
+{
     let mut wait = Duration::from_secs(1);
     let mut away = false;
     loop {
@@ -70,7 +70,7 @@ pub async fn follow(turns: &TurnDirectory, run: Run, seen: u64, news: mpsc::Send
     let mut lines = Lines::new(LONGEST_LINE);
     let mut offset = 0;
     let end = loop {
-        let chunk = match while_away(&news, async || turns.follow(&run, offset).await).await {
+        let chunk = match while_away(&news, || turns.follow(&run, offset)).await {
             Ok(chunk) => chunk,
             Err(error) => {
                 tracing::error!(turn = %run.turn, %error, "could not follow the run");
@@ -94,7 +94,7 @@ pub async fn follow(turns: &TurnDirectory, run: Run, seen: u64, news: mpsc::Send
         }
     };
     if !matches!(end, Event::Ended(Some(0)) | Event::Shrank)
-        && let Ok(complaint) = while_away(&news, async || turns.complaint(&run).await).await
+        && let Ok(complaint) = while_away(&news, || turns.complaint(&run)).await
     {
         let _ = news.send(News::Event(Event::Complained(complaint))).await;
     }

@@ -38,17 +38,17 @@ pub async fn launch(
     news: &mpsc::Sender<News>,
 ) -> Result<(), Trouble> {
     let run = run_of(chat, record);
-    let state = while_away(news, async || house.turns.state(&run).await).await.map_err(trouble)?;
+    let state = while_away(news, || house.turns.state(&run)).await.map_err(trouble)?;
     if state != RunState::Absent {
         house.provider.open(&house.store, record).map_err(|error| Trouble::Other(error.to_string()))?;
         return Ok(());
     }
-    let probe = while_away(news, async || house.turns.probe(&chat.account).await).await.map_err(trouble)?;
+    let probe = while_away(news, || house.turns.probe(&chat.account)).await.map_err(trouble)?;
     let shell = shell(house, record, &probe)?;
     clone(house, chat, record, news).await?;
     let (text, files) = bring_in(house, chat, record, &run, &probe, news).await?;
     if house.catalogue.get(&record.project).is_some_and(|project| project.collect == Collect::New) {
-        let noted = while_away(news, async || house.produced.note(&run, &chat.workdir).await).await;
+        let noted = while_away(news, || house.produced.note(&run, &chat.workdir)).await;
         noted.map_err(trouble)?;
     }
     let start = start(house, chat, record, &run, &probe, shell, &text, &files).map_err(trouble)?;
@@ -59,7 +59,7 @@ pub async fn launch(
             Err(StartError::Workspace(why)) => return Err(Trouble::Workspace(why)),
             Err(StartError::Sandbox(SandboxError::Away(_))) => {
                 // Whether it was started is not known; to start again is safe, and this waits until the sandbox is back.
-                while_away(news, async || house.turns.state(&run).await).await.map_err(trouble)?;
+                while_away(news, || house.turns.state(&run)).await.map_err(trouble)?;
             }
             Err(StartError::Sandbox(error)) => return Err(trouble(error)),
         }
@@ -112,7 +112,7 @@ async fn bring_in(
             continue;
         }
         let path = format!("{}/{name}", run.inbox(inbox_of(record)));
-        while_away(news, async || house.ports.sandbox.put(&chat.account, &path, bytes.clone()).await)
+        while_away(news, || house.ports.sandbox.put(&chat.account, &path, bytes.clone()))
             .await
             .map_err(|error| match error {
                 SandboxError::Full => Trouble::Full,
@@ -277,7 +277,7 @@ async fn clone(
         limit: CLONE_LIMIT,
         most: 64 * 1024,
     };
-    let done = while_away(news, async || house.ports.sandbox.exec(&chat.account, exec.clone()).await).await;
+    let done = while_away(news, || house.ports.sandbox.exec(&chat.account, exec.clone())).await;
     match done.map_err(trouble)?.code {
         0 => Ok(()),
         code => Err(Trouble::Workspace(format!("its repository could not be cloned (git ended with {code})"))),

@@ -61,7 +61,7 @@ async fn send(house: &House, chat: &Chat, record: &TurnRecord, index: usize) -> 
             }
             Err(error) => {
                 tracing::error!(turn = %record.id, %error, "a part of an answer cannot be delivered");
-                explain_in_parent(house, chat, record, &error).await;
+                explain_in_parent(house, chat, record).await;
                 return Sent::GivenUp;
             }
         }
@@ -69,7 +69,7 @@ async fn send(house: &House, chat: &Chat, record: &TurnRecord, index: usize) -> 
 }
 
 /// Says in the channel above that an answer exists which its thread does not take.
-async fn explain_in_parent(house: &House, chat: &Chat, record: &TurnRecord, error: &SurfaceError) {
+async fn explain_in_parent(house: &House, chat: &Chat, record: &TurnRecord) {
     let Some(parent) = chat.parent.filter(|parent| *parent != chat.place) else { return };
     let post = Post {
         text: notice::answer_undeliverable(chat.thread),

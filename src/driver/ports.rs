@@ -185,7 +185,7 @@ pub trait Surface: Send + Sync + std::fmt::Debug {
         &self,
         guild: GuildId,
         member: MemberId,
-    ) -> Result<Option<Vec<crate::domain::ids::RoleId>>, SurfaceError>;
+    ) -> Result<Option<Vec<RoleId>>, SurfaceError>;
 }
 
 /// The driver's three ports.

@@ -110,7 +110,7 @@ impl Running<'_> {
         if let Some(message) = self.record.request.message {
             self.house.ports.surface.unreact(self.chat.place, message, notice::WAITING_MARK);
         }
-        let effects = self.turn.begin(self.house.now());
+        let effects = self.turn.begin();
         if self.record.stage == Stage::Waiting {
             self.perform_all(effects).await?;
         } else {
@@ -323,7 +323,7 @@ impl Running<'_> {
         let (house, run, sender) = (self.house.clone(), self.run_name(), self.sender.clone());
         self.jobs.spawn(async move {
             let alone = house.is_alone(&run);
-            match while_away(&sender, async || house.turns.kill(&run, alone).await).await {
+            match while_away(&sender, || house.turns.kill(&run, alone)).await {
                 Ok(()) => {}
                 Err(error) => tracing::error!(turn = %run.turn, %error, "could not make sure that nothing is left running"),
             }
@@ -449,11 +449,14 @@ enum Word {
 /// Tells the agent, in order, for as long as the sandbox is away.
 async fn speak(house: Arc<House>, mut words: mpsc::UnboundedReceiver<(Run, Word)>, sender: mpsc::Sender<News>) {
     while let Some((run, word)) = words.recv().await {
-        let told = while_away(&sender, async || match &word {
-            Word::Say { id, line } => house.turns.say(&run, id, line).await,
-            Word::End => house.turns.close_input(&run).await,
-        });
-        if let Err(error) = told.await {
+        let (turns, run, word) = (&house.turns, &run, &word);
+        let tell = || async move {
+            match word {
+                Word::Say { id, line } => turns.say(run, id, line).await,
+                Word::End => turns.close_input(run).await,
+            }
+        };
+        if let Err(error) = while_away(&sender, tell).await {
             tracing::warn!(turn = %run.turn, %error, "could not tell the agent");
         }
     }

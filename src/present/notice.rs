@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::domain::grant::{Level, Refusal};
-use crate::domain::ids::Slug;
+use crate::domain::ids::{MemberId, Slug, ThreadId};
 use crate::domain::time::Moment;
 use crate::turn::collect::{LeftOut, Plan};
 use crate::turn::end::{End, Failure};
@@ -57,6 +57,10 @@ pub fn refusal(refusal: &Refusal) -> String {
         Refusal::WhichProject { choices } => {
             format!("Which project? Ask again with `/ask`. {}", yours(choices))
         }
+        Refusal::OtherProject { chat } => format!(
+            "This thread works in {}. Ask in a channel for a thread in another project.",
+            slug(chat)
+        ),
         Refusal::Model { asked, allowed } => format!(
             "The model {} is not open to you here. You can use {}; an admin can change that.",
             code(asked, NAME),
@@ -407,6 +411,86 @@ fn clean_line(line: &str) -> String {
         .collect();
     let text = text.trim_start_matches(|c: char| matches!(c, '>' | '#' | '-' | ' '));
     one_line(text)
+}
+
+// ---- Requests and chats
+
+/// The mark on a request that waits for its turn.
+pub const WAITING_MARK: &str = "⏳";
+
+/// The name of a thread whose own name a filter of the server refused.
+pub const PLAIN_THREAD_NAME: &str = "New request";
+
+/// What stands in place of a text that a filter of the server refused.
+pub const FILTERED: &str = "A filter of this server refuses the text of this part.";
+
+/// Returns why an answer is given in the channel instead of in a thread of its own.
+pub fn no_thread(permission: &str) -> String {
+    format!("{}\n{}", missing_permission(permission), answered_in_place())
+}
+
+/// Returns what a live message shows while the bot is away.
+pub fn interrupted() -> String {
+    "⏸ I am restarting. The work goes on, and so will this message.".to_owned()
+}
+
+/// Returns what is said when something of ours broke.
+pub fn broken() -> String {
+    "Something went wrong on my side, and nothing was done. The log has the reason.".to_owned()
+}
+
+/// Returns what is said to a command in a place that the bot does not listen to.
+pub fn not_here() -> String {
+    "I do not work in this place.".to_owned()
+}
+
+/// Returns what is said to a command that arrived twice.
+pub fn seen_already() -> String {
+    "I have this request already.".to_owned()
+}
+
+/// Returns the message that shows a request made by command: the others cannot see a command's words.
+pub fn asks(member: MemberId, project: &str, text: &str) -> String {
+    let quoted: String = text.lines().map(|line| format!("> {line}\n")).collect();
+    cut(&format!("<@{member}> asks ({}):\n{}", code(project, NAME), quoted.trim_end()), LIMIT)
+}
+
+/// Returns why a request made by command was not taken: nothing can be said in this place.
+pub fn cannot_say(permission: Option<&str>) -> String {
+    match permission {
+        Some(permission) => missing_permission(permission),
+        None => "I cannot write here at the moment. Nothing was started.".to_owned(),
+    }
+}
+
+/// Returns what is said to somebody whose request by command was taken.
+pub fn asked(thread: ThreadId) -> String {
+    format!("The answer comes in <#{thread}>.")
+}
+
+/// Returns what is said to somebody who took a waiting request back.
+pub fn taken_back() -> String {
+    "Taken back: that request had not begun.".to_owned()
+}
+
+/// Returns what is said to a button that the bot does not know.
+pub fn unknown_button() -> String {
+    "I do not know this button.".to_owned()
+}
+
+/// Returns what stands above a turn's details.
+pub fn here_are_details() -> String {
+    "Every step of this turn:".to_owned()
+}
+
+/// Returns what is said in the channel above about an answer that its thread does not take.
+pub fn answer_undeliverable(thread: ThreadId) -> String {
+    format!("The answer to your request cannot be written in <#{thread}>: the thread is locked, or I may not write there.")
+}
+
+/// Returns what the admins are told.
+pub fn alarm(what: &str) -> String {
+    format!("⚠ {}", cut(what, EXPLANATION))
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ impl Store {
 
     /// Forgets what the meter counted for a turn: the ledger has it.
     pub fn forget_counted(&self, turn: TurnId) -> Result<(), StoreError> {
-        self.inner.counts.take(&id_key(turn.0)).map(|_| ())
+        self.inner.counts.tree.remove(id_key(turn.0))?;
+        Ok(())
     }
 }

@@ -119,7 +119,7 @@ impl Store {
                 accounts: Table::open(&db, "accounts")?,
                 audit: Table::open(&db, "audit")?,
                 refusals: Table::open(&db, "refusals")?,
-                counts: Table::open(&db, "counts")?,
+                counts: Table::keyed(&db, "counts", |counted: &Counted| id_key(counted.turn.0))?,
                 facts: Table::open(&db, "facts")?,
                 flusher: Flusher::default(),
                 marker: path.join(MARKER),

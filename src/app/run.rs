@@ -1,0 +1,230 @@
+//! `innkeeper run`: opens the house, serves Discord, and closes in order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::admin::Office;
+use crate::discord::{
+    Caller, Choice, Completion, Discord, DiscordSettings, Fatal, GrantCall, Handlers, OfficeCalls, RevokeCall,
+};
+use crate::domain::grant::Level;
+use crate::driver::clock::SystemClock;
+use crate::driver::desk::Desk;
+use crate::driver::inbound::{Inbound, Reply};
+use crate::store::Store;
+
+use super::build::{self, BuildError, Built};
+use super::cli::Exit;
+use super::config::Settings;
+
+/// How long running chats may take for their last words. The whole exit takes at most ten seconds.
+const LAST_WORDS: Duration = Duration::from_secs(6);
+
+/// How often grants are looked at again for the authors of running turns (an expired one ends the turn).
+const RECHECK: Duration = Duration::from_secs(60);
+
+/// Why serving ended, if not because it was asked to.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The house could not be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// Discord's settings are of no use.
+    #[error("discord cannot be set up: {0}")]
+    Settings(String),
+    /// Discord cannot be served.
+    #[error(transparent)]
+    Discord(#[from] Fatal),
+    /// The machine refuses something that every program gets.
+    #[error("could not {0}: {1}")]
+    Machine(&'static str, std::io::Error),
+}
+
+impl RunError {
+    /// Returns the code that the program ends with.
+    pub fn exit(&self) -> Exit {
+        match self {
+            RunError::Build(error) => error.exit(),
+            RunError::Settings(_) => Exit::Unusable,
+            RunError::Discord(Fatal::Token | Fatal::Intents(_)) => Exit::DiscordRefuses,
+            RunError::Discord(Fatal::ForeignGateway(_)) => Exit::Unusable,
+            RunError::Discord(Fatal::Deaf(_)) | RunError::Machine(..) => Exit::Failed,
+        }
+    }
+}
+
+/// Serves until it is told to stop.
+pub async fn run(settings: &Settings) -> Result<(), RunError> {
+    let cancel = CancellationToken::new();
+    stop_on_signals(cancel.clone())?;
+    let store = Store::open(&settings.store).map_err(BuildError::from)?;
+    serve(settings, store, cancel).await
+}
+
+/// Serves with an open store until `cancel`led.
+pub async fn serve(settings: &Settings, store: Store, cancel: CancellationToken) -> Result<(), RunError> {
+    let tracker = TaskTracker::new();
+    let discord = connect(settings)?;
+    let surface = Arc::new(discord.surface());
+    let clock = Arc::new(SystemClock);
+    let built = build::build(settings, store.clone(), surface, clock, tracker.clone(), cancel.clone()).await?;
+    let unfinished = built.desk.pick_up().map_err(BuildError::from)?;
+    if unfinished > 0 {
+        tracing::info!(chats = unfinished, "picking up what the last run left");
+    }
+    tracker.spawn(recheck(built.desk.clone(), cancel.clone()));
+    let outcome = discord.serve(handlers(&built, &tracker, &cancel), cancel.clone()).await;
+    close(&tracker, &cancel, &store).await;
+    Ok(outcome?)
+}
+
+fn connect(settings: &Settings) -> Result<Discord, RunError> {
+    let api_url = settings.discord.api_url.parse().map_err(|error| RunError::Settings(format!("discord.api_url: {error}")))?;
+    let discord = DiscordSettings { token: settings.discord.token.clone(), api_url };
+    Discord::new(discord, Arc::new(settings.rules.clone())).map_err(|error| RunError::Settings(error.to_string()))
+}
+
+/// Lets chats write their last words, then makes sure that everything is on disk.
+async fn close(tracker: &TaskTracker, cancel: &CancellationToken, store: &Store) {
+    cancel.cancel();
+    tracker.close();
+    if tokio::time::timeout(LAST_WORDS, tracker.wait()).await.is_err() {
+        tracing::warn!("some tasks did not end in time; what they did is on disk as far as it came");
+    }
+    if let Err(error) = store.flush().await {
+        tracing::error!(%error, "the last flush failed");
+    }
+}
+
+/// The first signal closes the house, the second ends the program at once: everything that was told is on disk already.
+fn stop_on_signals(cancel: CancellationToken) -> Result<(), RunError> {
+    let machine = |error| RunError::Machine("listen for signals", error);
+    let mut terminate = signal(SignalKind::terminate()).map_err(machine)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(machine)?;
+    tokio::spawn(async move {
+        let mut asked = false;
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if asked {
+                std::process::exit(Exit::Failed.code().into());
+            }
+            asked = true;
+            tracing::info!("closing: running turns go on in the sandbox and are picked up at the next start");
+            cancel.cancel();
+        }
+    });
+    Ok(())
+}
+
+async fn recheck(desk: Desk, cancel: CancellationToken) {
+    let mut ticks = tokio::time::interval(RECHECK);
+    loop {
+        tokio::select! {
+            () = cancel.cancelled() => return,
+            _ = ticks.tick() => desk.recheck(),
+        }
+    }
+}
+
+fn handlers(built: &Built, tracker: &TaskTracker, cancel: &CancellationToken) -> Handlers {
+    let (sender, arrivals) = mpsc::unbounded_channel();
+    tracker.spawn(take_in(built.desk.clone(), arrivals, cancel.clone()));
+    let (ask, press, stop) = (built.desk.clone(), built.desk.clone(), built.desk.clone());
+    Handlers {
+        inbound: Arc::new(move |inbound| drop(sender.send(inbound))),
+        ask: Arc::new(move |question| {
+            let desk = ask.clone();
+            Box::pin(async move { desk.ask(question).await })
+        }),
+        press: Arc::new(move |question| {
+            let desk = press.clone();
+            Box::pin(async move { desk.press(question).await })
+        }),
+        stop: Arc::new(move |question| {
+            let desk = stop.clone();
+            Box::pin(async move { desk.stop(question).await })
+        }),
+        office: office_calls(built),
+    }
+}
+
+/// Takes in what the gateway reports, one after the other, in its order.
+async fn take_in(desk: Desk, mut arrivals: mpsc::UnboundedReceiver<Inbound>, cancel: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = cancel.cancelled() => return,
+            Some(inbound) = arrivals.recv() => desk.inbound(inbound).await,
+            else => return,
+        }
+    }
+}
+
+fn office_calls(built: &Built) -> OfficeCalls {
+    let (office, desk) = (&built.office, &built.desk);
+    OfficeCalls {
+        grant: answering(office, desk, |office, desk, call: GrantCall| async move {
+            let how_long = call.for_how_long.as_deref();
+            let text = office.grant(&call.caller.by, call.subject, &call.project, call.level.as_str(), how_long).await;
+            desk.recheck();
+            text
+        }),
+        revoke: answering(office, desk, |office, desk, call: RevokeCall| async move {
+            let (text, revoked) = office.revoke(&call.caller.by, call.subject, &call.project).await;
+            if revoked.is_some() {
+                desk.recheck();
+            }
+            text
+        }),
+        grants: answering(office, desk, |office, _, caller: Caller| async move { office.grants(&caller.by, None) }),
+        me: answering(office, desk, |office, _, caller: Caller| async move { office.me(&caller.by) }),
+        usage: answering(office, desk, |office, _, caller: Caller| async move { office.usage(&caller.by) }),
+        complete_projects: completing(office, complete_projects),
+        complete_models: completing(office, |office, completion| {
+            let models = office.complete_models(&completion.caller.by, completion.caller.place.guild, &completion.typed);
+            models.into_iter().map(|model| Choice { name: model.clone(), value: model }).collect()
+        }),
+    }
+}
+
+fn complete_projects(office: &Office, completion: &Completion) -> Vec<Choice> {
+    let (by, guild) = (&completion.caller.by, completion.caller.place.guild);
+    let projects = match completion.command.as_str() {
+        "grant" | "revoke" => office.complete_any_project(by, guild, &completion.typed),
+        _ => office.complete_projects(by, guild, &completion.typed, Level::Chat),
+    };
+    projects.into_iter().map(|(slug, title)| Choice { name: title, value: slug }).collect()
+}
+
+fn answering<Question: Send + 'static, F>(
+    office: &Office,
+    desk: &Desk,
+    answer: impl Fn(Office, Desk, Question) -> F + Copy + Send + Sync + 'static,
+) -> crate::discord::Answering<Question>
+where
+    F: Future<Output = String> + Send + 'static,
+{
+    let (office, desk) = (office.clone(), desk.clone());
+    Arc::new(move |question| {
+        let (office, desk) = (office.clone(), desk.clone());
+        Box::pin(async move { Reply::from(answer(office, desk, question).await) })
+    })
+}
+
+fn completing(
+    office: &Office,
+    complete: impl Fn(&Office, &Completion) -> Vec<Choice> + Copy + Send + Sync + 'static,
+) -> crate::discord::Completing {
+    let office = office.clone();
+    Arc::new(move |completion| {
+        let office = office.clone();
+        Box::pin(async move { complete(&office, &completion) })
+    })
+}
