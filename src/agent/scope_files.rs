@@ -1,17 +1,22 @@
 //! The two files that bound a run: settings (what it may touch) and the system prompt (what it is told about that).
 //!
 //! Settings are written from one typed structure, because the CLI drops a whole file, deny rules included, for one wrong
-//! type (measured, 2.1.197). Nothing that people wrote enters either file except names and titles, made harmless here.
+//! type (measured, 2.1.197). As written here and run by an ordinary account: `Write` passes in the write directories and comes
+//! as `can_use_tool` everywhere else, inbox included; denied reads fail; confined commands run unasked, see of the home only
+//! the named directories, write only into the write directories, and find no key (measured likewise).
+//!
+//! Nothing that people wrote enters either file except names and titles, made harmless here.
 
 use serde::Serialize;
 
 use crate::domain::grant::Level;
 
-use super::command::{ASK_TOOL, SHELL_TOOL};
+use super::command::{ASK_TOOL, SHELL_TOOL, Shell};
 use super::rules::AgentRules;
 use super::safe_text::level_name;
 
-/// What no run may read, whatever the rules say: the house's own directory with every chat's conversation.
+/// What no run may read or change, whatever the rules say: the house's own directory with every chat's conversation. It also
+/// holds what the CLI saves of outputs too long to show, so those cannot be read again (measured); the system prompt tells.
 const OWN_DIRECTORY: &str = "~/.innkeeper/**";
 
 /// Secrets that confined commands do not find in their environment.
@@ -20,17 +25,6 @@ const SECRETS: [&str; 3] = [
     "ANTHROPIC_API_KEY",
     "CLAUDE_CODE_OAUTH_TOKEN",
 ];
-
-/// How commands run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shell {
-    /// Inside the CLI's own sandbox, which was probed for this account.
-    Confined,
-    /// With all that the account may do: only where the owner switched confinement off.
-    Open,
-    /// Not at all.
-    Closed,
-}
 
 /// What a run may touch. All paths are absolute.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +98,10 @@ struct Secret {
 
 /// Returns the rules that are denied whatever else is allowed; also for the flags of the start.
 pub fn denied(rules: &AgentRules) -> Vec<String> {
-    let mut denied = vec![format!("Read({OWN_DIRECTORY})")];
+    let mut denied = vec![
+        format!("Read({OWN_DIRECTORY})"),
+        format!("Edit({OWN_DIRECTORY})"),
+    ];
     denied.extend(
         rules
             .deny_read
@@ -256,6 +253,13 @@ fn place(scope: &ScopeText<'_>) -> String {
         Shell::Open => "- Commands run with the account's own rights. Keep to the directories named below.".to_owned(),
         Shell::Closed => "- You cannot run commands in this session.".to_owned(),
     });
+    if scope.shell != Shell::Closed {
+        lines.push(
+            "- A command's output is cut when it is long, and the file in which the rest is kept cannot be read here. Send long \
+             output to a file of your own under `$TMPDIR` and read the part you need."
+                .to_owned(),
+        );
+    }
     lines.push(if scope.questions {
         format!(
             "- If a decision is truly theirs, ask with {ASK_TOOL}: it reaches the people in the thread. They may not answer; \
