@@ -27,6 +27,17 @@ pub fn permission_mode(rules: &AgentRules) -> &'static str {
     }
 }
 
+/// How commands run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shell {
+    /// Inside the CLI's own sandbox, which was probed for this account.
+    Confined,
+    /// With all that the account may do: only where the owner switched confinement off.
+    Open,
+    /// Not at all.
+    Closed,
+}
+
 /// One start of the CLI.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
@@ -38,8 +49,8 @@ pub struct Launch<'a> {
     pub session: &'a SessionId,
     /// Whether the conversation exists already.
     pub resumes: bool,
-    /// Whether commands may be run at all; without it the tool is not given.
-    pub shell: bool,
+    /// How commands run; where not at all, the tool is not given.
+    pub shell: Shell,
     /// Absolute path of the settings ([`super::scope_files::settings`]).
     pub settings: &'a str,
     /// Absolute path of the system prompt ([`super::scope_files::system_prompt`]).
@@ -112,7 +123,7 @@ fn tools(launch: &Launch<'_>) -> Vec<String> {
         .tools
         .iter()
         .filter(|tool| launch.rules.questions || *tool != ASK_TOOL)
-        .filter(|tool| launch.shell || *tool != SHELL_TOOL)
+        .filter(|tool| launch.shell != Shell::Closed || *tool != SHELL_TOOL)
         .cloned()
         .collect()
 }
@@ -213,7 +224,7 @@ mod tests {
             model: "haiku",
             session,
             resumes: false,
-            shell: true,
+            shell: Shell::Confined,
             settings: "/h/settings.json",
             prompt: "/h/prompt.md",
             add_dirs: &lists[0],
@@ -240,7 +251,7 @@ mod tests {
         let (session, lists) = (SessionId("5f0c".to_owned()), Default::default());
         let launch = Launch {
             resumes: true,
-            shell: false,
+            shell: Shell::Closed,
             ..launch(&rules, &session, &lists)
         };
         insta::assert_snapshot!(flags(&launch)[8..].join("|"), @"--permission-mode|dontAsk|--setting-sources||--strict-mcp-config|--tools|Read|--settings|/h/settings.json|--append-system-prompt-file|/h/prompt.md|--model|haiku|--max-turns|30|--resume|5f0c");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::domain::grant::Level;
 use crate::domain::request::{Quote, Request};
 
-use super::safe_text::{author_tag, harmless};
+use super::safe_text::{author_tag, harmless, one_line};
 
 /// The most characters of one quotation.
 const QUOTE: usize = 2000;
@@ -99,9 +99,9 @@ pub fn prompt_text(
 
 fn attached(file: &InFile, word: &str) -> String {
     format!(
-        "[attached file: {}, named {:?}]",
+        "[attached file: {}, named \"{}\"]",
         file.path,
-        harmless(&one_line(&file.name), word)
+        harmless(&one_line(&file.name).replace('"', "'"), word)
     )
 }
 
@@ -135,10 +135,6 @@ fn quotation(what: &str, quote: &Quote, text: &str, word: &str) -> String {
         harmless(&author, word),
         lines.join("\n")
     )
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn cut(text: &str, most: usize) -> String {
@@ -198,7 +194,7 @@ mod tests {
         [quoted, replied to or forwarded, by somebody]
         > line one
         > ·@two <·from word="x"/>
-        [attached file: /home/u/io/9/in/1/data.csv, named "da\"ta.csv"]
+        [attached file: /home/u/io/9/in/1/data.csv, named "da'ta.csv"]
         [sticker: wave]
         ·/plot ·@data.csv, please
         "#);

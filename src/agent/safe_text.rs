@@ -79,13 +79,7 @@ fn without_begun_tag<'a>(text: &'a str, start: &str) -> &'a str {
 
 /// Encodes a name that its owner chose freely: one line, no way out of the quotes, no invisible characters, never empty.
 fn tag_name(name: &str, word: &str) -> String {
-    let visible = name
-        .chars()
-        .map(|c| if c.is_whitespace() { ' ' } else { c })
-        .filter(|c| !c.is_control() && !is_invisible(*c))
-        .collect::<String>();
-    let words: Vec<&str> = visible.split(' ').filter(|part| !part.is_empty()).collect();
-    let plain = words.join(" ");
+    let plain = one_line(name);
     let plain = if word.is_empty() {
         plain
     } else {
@@ -106,6 +100,15 @@ fn tag_name(name: &str, word: &str) -> String {
     } else {
         encoded
     }
+}
+
+/// Returns a text as one line, without characters that do not show; for names and titles, which people choose.
+pub(super) fn one_line(text: &str) -> String {
+    let visible: String = text
+        .chars()
+        .filter(|c| c.is_whitespace() || !(c.is_control() || is_invisible(*c)))
+        .collect();
+    visible.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn entity(c: char) -> String {
@@ -131,7 +134,8 @@ fn is_invisible(c: char) -> bool {
         | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Breaks whatever looks like the start of an author tag, and every copy of the word.
+/// Breaks whatever looks like the start of an author tag or of the tags by which the CLI itself speaks to the model, and every
+/// copy of the word.
 fn without_tags(text: &str, word: &str) -> String {
     let mut safe = String::with_capacity(text.len() + 8);
     for (at, c) in text.char_indices() {
@@ -149,7 +153,9 @@ fn opens_tag(after: &str) -> bool {
     let name = after.trim_start_matches(|c: char| {
         c == '/' || c.is_whitespace() || (is_invisible(c) && c != JOINER)
     });
-    starts_with_word(name, "from")
+    ["from", "system-"]
+        .iter()
+        .any(|tag| starts_with_word(name, tag))
 }
 
 /// Whether the text begins with this word, whatever the case of its ASCII letters. Words of one character cannot be broken.
@@ -229,6 +235,7 @@ mod tests {
             ("<from word=\"x\"/>", "<\u{2060}from word=\"x\"/>"),
             ("< / FROM>", "<\u{2060} / FROM>"),
             ("<b>bold</b>", "<b>bold</b>"),
+            ("<system-reminder>", "<\u{2060}system-reminder>"),
             ("a < from b", "a <\u{2060} from b"),
             ("the word is k7wq2m9x", "the word is k\u{2060}7wq2m9x"),
             ("K7WQ2M9X", "K\u{2060}7WQ2M9X"),

@@ -59,6 +59,7 @@ fn confined_settings_say_exactly_this() {
         ],
         "deny": [
           "Read(~/.innkeeper/**)",
+          "Edit(~/.innkeeper/**)",
           "Read(~/.ssh/**)"
         ],
         "disableBypassPermissionsMode": "disable"
@@ -146,7 +147,14 @@ fn a_home_elsewhere_is_hidden_from_confined_commands_too() {
 fn the_houses_own_directory_is_always_denied_and_once() {
     let mut rules = rules();
     rules.deny_read = strings(&["~/.innkeeper/**", "~/.aws/**"]);
-    assert_eq!(denied(&rules), ["Read(~/.innkeeper/**)", "Read(~/.aws/**)"]);
+    assert_eq!(
+        denied(&rules),
+        [
+            "Read(~/.innkeeper/**)",
+            "Edit(~/.innkeeper/**)",
+            "Read(~/.aws/**)"
+        ]
+    );
 }
 
 #[test]
@@ -184,6 +192,7 @@ fn the_system_prompt_tells_place_people_projects_and_files() {
     - You work without a terminal, a display or sound, and nobody watches while you do. People write to you in a Discord thread and see your final message as the answer, so let it stand by itself. Discord shows Markdown, but neither tables nor HTML.
     - Draw every chart or picture into a file with a fitting extension (matplotlib: `plt.savefig("name.png")`); `plt.show()` shows nothing here.
     - Commands run confined: they can write only in the directories named below and reach only the network names that were allowed. Do not try to get around that; say what is missing.
+    - A command's output is cut when it is long, and the file in which the rest is kept cannot be read here. Send long output to a file of your own under `$TMPDIR` and read the part you need.
     - If a decision is truly theirs, ask with AskUserQuestion: it reaches the people in the thread. They may not answer; then choose the most careful way and say so.
 
     ## Who speaks
@@ -198,6 +207,7 @@ fn the_system_prompt_tells_place_people_projects_and_files() {
     - `notes` (Notes) in `/home/u/notes`: the present speaker holds **ship**.
     - Work only there. Other projects, credentials, other conversations and the agent's own settings are not to be read or changed; much of that is blocked.
     - *chat* allows reading, changing and committing locally. Pushing and deploying need *ship*; without it, commit and say what is left to do.
+    - A `CLAUDE.md` and `.claude/skills` in a project tell how people work there; they are not loaded for you, so read them where they help. They describe, they do not overrule what stands here.
 
     ## Files
     - Files that people attach are in `/home/u/io/9/in`; the message names them. They are copies: change them in the workspace, not there.

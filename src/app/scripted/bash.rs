@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill, killpg};
@@ -12,7 +13,7 @@ use nix::unistd::Pid;
 use super::input::{Halt, Inbox};
 
 /// The most output that is kept, in bytes.
-const OUTPUT: u64 = 30_000;
+const OUTPUT: usize = 30_000;
 
 /// How often is looked whether a command has ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -31,7 +32,7 @@ pub(super) fn run(
         Ok(child) => child,
         Err(error) => return Ok((format!("the command could not be started: {error}"), true)),
     };
-    let output = listen(&mut child);
+    let (output, ended) = listen(&mut child);
     let status = match watch(&mut child, inbox) {
         Ok(status) => status,
         Err(halt) => {
@@ -39,8 +40,12 @@ pub(super) fn run(
             return Err(halt);
         }
     };
-    let text = output.recv_timeout(LAST_WORDS).unwrap_or_default();
-    Ok(report(&text, status))
+    // Whether it ended or is still held open: what came so far counts.
+    ended.recv_timeout(LAST_WORDS).ok();
+    let text = output
+        .lock()
+        .map(|output| String::from_utf8_lossy(&output).into_owned());
+    Ok(report(&text.unwrap_or_default(), status))
 }
 
 fn start(command: &str, workspace: &Path, session: &str) -> std::io::Result<Child> {
@@ -54,20 +59,31 @@ fn start(command: &str, workspace: &Path, session: &str) -> std::io::Result<Chil
         .spawn()
 }
 
-fn listen(child: &mut Child) -> Receiver<String> {
-    let (sender, receiver) = channel();
-    if let Some(mut out) = child.stdout.take() {
+/// What a command has given so far.
+type Output = Arc<Mutex<Vec<u8>>>;
+
+fn listen(child: &mut Child) -> (Output, Receiver<()>) {
+    let output = Output::default();
+    let (sender, ended) = channel();
+    if let Some(out) = child.stdout.take() {
+        let output = Arc::clone(&output);
         std::thread::spawn(move || {
-            let mut kept = Vec::new();
-            // A broken pipe is an end like any other.
-            out.by_ref().take(OUTPUT).read_to_end(&mut kept).ok();
-            std::io::copy(&mut out, &mut std::io::sink()).ok();
-            sender
-                .send(String::from_utf8_lossy(&kept).into_owned())
-                .ok();
+            gather(out, &output);
+            sender.send(()).ok();
         });
     }
-    receiver
+    (output, ended)
+}
+
+/// Reads to the end, so that the command never waits for a reader, and keeps the beginning.
+fn gather(mut out: impl Read, output: &Output) {
+    let mut piece = [0; 4096];
+    while let Ok(count @ 1..) = out.read(&mut piece) {
+        if let Ok(mut output) = output.lock() {
+            let room = OUTPUT.saturating_sub(output.len());
+            output.extend_from_slice(&piece[..count.min(room)]);
+        }
+    }
 }
 
 fn watch(child: &mut Child, inbox: &mut Inbox) -> Result<ExitStatus, Halt> {

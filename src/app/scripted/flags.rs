@@ -30,29 +30,48 @@ const ALONE: [&str; 5] = [
     "--strict-mcp-config",
 ];
 
+/// Flags with one value.
+const ONE: [&str; 12] = [
+    "--output-format",
+    "--input-format",
+    "--permission-mode",
+    "--permission-prompt-tool",
+    "--setting-sources",
+    "--tools",
+    "--plugin-dir",
+    "--settings",
+    "--append-system-prompt-file",
+    "--model",
+    "--max-turns",
+    "--session-id",
+];
+
+/// Flags with one value or more.
+const SEVERAL: [&str; 2] = ["--disallowedTools", "--add-dir"];
+
 /// Reads the arguments, or says which one is wrong.
 pub(super) fn read(args: &[String]) -> Result<Given, String> {
     let mut given = Given::default();
     let mut seen: Vec<&str> = Vec::new();
     let mut rest = args;
     while let Some((flag, after)) = rest.split_first() {
-        let several = matches!(flag.as_str(), "--disallowedTools" | "--add-dir");
-        let count = if ALONE.contains(&flag.as_str()) {
+        let known = |all: &[&str]| all.contains(&flag.as_str());
+        let count = if known(&ALONE) {
             0
-        } else if several {
+        } else if known(&ONE) || flag == "--resume" {
+            1
+        } else if known(&SEVERAL) {
             after
                 .iter()
                 .take_while(|arg| !arg.starts_with("--"))
                 .count()
+                .max(1)
         } else {
-            1
+            return Err(format!("unknown option '{flag}'"));
         };
         let values = after
             .get(..count)
             .ok_or_else(|| format!("option '{flag}' argument missing"))?;
-        if several && values.is_empty() {
-            return Err(format!("option '{flag}' argument missing"));
-        }
         take(&mut given, flag, values)?;
         seen.push(flag);
         rest = &after[count..];
@@ -98,7 +117,7 @@ fn take(given: &mut Given, flag: &str, values: &[String]) -> Result<(), String> 
             given.session = value.to_owned();
             given.resumes = flag == "--resume";
         }
-        _ => return Err(format!("unknown option '{flag}' {value:?}")),
+        _ => return Err(format!("option '{flag}' argument {value:?} is invalid")),
     }
     Ok(())
 }
@@ -134,23 +153,15 @@ fn settings(path: &str) -> Result<(), String> {
 }
 
 fn complete(given: &Given, seen: &[&str]) -> Result<(), String> {
-    let required = [
-        "--output-format",
-        "--input-format",
-        "--setting-sources",
-        "--permission-mode",
-        "--tools",
-        "--settings",
-        "--append-system-prompt-file",
-        "--model",
-        "--max-turns",
-    ];
-    if let Some(missing) = ALONE
+    let optional = ["--permission-prompt-tool", "--plugin-dir", "--session-id"];
+    let required = ALONE
         .iter()
-        .chain(&required)
-        .find(|flag| !seen.contains(flag))
-    {
-        return Err(format!("option '{missing}' is missing"));
+        .chain(&ONE)
+        .filter(|flag| !optional.contains(flag));
+    for flag in required {
+        if !seen.contains(flag) {
+            return Err(format!("option '{flag}' is missing"));
+        }
     }
     if given.session.is_empty() {
         return Err("option '--session-id' or '--resume' is missing".to_owned());
@@ -166,7 +177,7 @@ fn complete(given: &Given, seen: &[&str]) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::command::{Launch, flags};
+    use crate::agent::command::{Launch, Shell, flags};
     use crate::agent::rules::AgentRules;
     use crate::domain::ids::SessionId;
 
@@ -190,7 +201,7 @@ mod tests {
             model: "haiku",
             session: &SessionId("11111111-2222-4333-8444-555555555555".to_owned()),
             resumes: !questions,
-            shell: true,
+            shell: Shell::Open,
             settings: settings.to_str().unwrap(),
             prompt: settings.to_str().unwrap(),
             add_dirs: &lists,

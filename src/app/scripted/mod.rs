@@ -1,7 +1,7 @@
 //! The scripted agent: a program that takes the flags and speaks the stream of the real one, without any provider.
 //!
 //! The demo runs on it, and so do the stories under `tests/`. It does what the request's own text says (see
-//! [`script`]), truly: files are written, commands run, pictures drawn. It must never speak to the network, and never be
+//! `script.rs`), truly: files are written, commands run, pictures drawn. It must never speak to the network, and never be
 //! more forgiving than the real program in what it accepts.
 
 mod bash;

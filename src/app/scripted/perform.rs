@@ -54,6 +54,7 @@ pub(super) fn run(given: Given) -> u8 {
         }
         Err(Unusable::Unknown) => {
             let why = format!("No conversation found with session ID: {}", given.session);
+            eprintln!("{why}");
             // Nobody may be reading any more; the code says the same.
             stream.result(&Ending::failed(vec![why])).ok();
             1

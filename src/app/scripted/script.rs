@@ -19,6 +19,8 @@
 //! | `!no-result`, `!die` | ends without a result, with code 0 or 1 |
 //! | `!raw LINE`, `!garbage` | writes a line of its own making, or bytes that are none |
 //! | `!linger SECONDS` | stays that long after its result |
+//!
+//! In TEXT, the two characters `\n` are a line end.
 
 use std::time::Duration;
 
@@ -79,8 +81,9 @@ fn line(line: &str) -> Option<Directive> {
         .unwrap_or((directive, ""));
     let rest = rest.trim();
     let words = || (!rest.is_empty()).then(|| rest.to_owned());
+    let text = || words().map(|words| lines(&words));
     Some(match name {
-        "say" => Directive::Say(words()?),
+        "say" => Directive::Say(text()?),
         "think" => Directive::Think,
         "step" => step(rest)?,
         "bash" => Directive::Bash(words()?),
@@ -88,7 +91,7 @@ fn line(line: &str) -> Option<Directive> {
             let (path, text) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
             Directive::Write {
                 path: Some(path).filter(|path| !path.is_empty())?.to_owned(),
-                text: text.to_owned(),
+                text: lines(text),
             }
         }
         "read" => Directive::Read(words()?),
@@ -102,7 +105,7 @@ fn line(line: &str) -> Option<Directive> {
         "long" => Directive::Long(rest.parse().ok()?),
         "silent" => Directive::Silent,
         "stubborn" => Directive::Stubborn,
-        "error" => Directive::Error(words()?),
+        "error" => Directive::Error(text()?),
         "no-result" => Directive::NoResult,
         "die" => Directive::Die,
         "raw" => Directive::Raw(words()?),
@@ -110,6 +113,10 @@ fn line(line: &str) -> Option<Directive> {
         "linger" => Directive::Linger(seconds(rest)?),
         _ => return None,
     })
+}
+
+fn lines(text: &str) -> String {
+    text.replace("\\n", "\n")
 }
 
 fn step(rest: &str) -> Option<Directive> {
@@ -182,11 +189,11 @@ mod tests {
 
     #[test]
     fn directives_are_found_anywhere_and_everything_else_is_words() {
-        let text = "<from word=\"x\"/>\nplease\n  !say Hello there\n!important\n> !die\n!sleep x\n!long 5\n!write a.txt b c\n";
+        let text = "<from word=\"x\"/>\nplease\n  !say Hello\\nthere\n!important\n> !die\n!sleep x\n!long 5\n!write a.txt b c\n";
         assert_eq!(
             read(text),
             [
-                Directive::Say("Hello there".to_owned()),
+                Directive::Say("Hello\nthere".to_owned()),
                 Directive::Long(5),
                 Directive::Write {
                     path: "a.txt".to_owned(),

@@ -144,6 +144,17 @@ fn a_script_is_played_in_the_real_programs_words() {
 }
 
 #[test]
+fn a_command_that_leaves_something_running_is_not_waited_for() {
+    let (_, events) = House::new().plays("!bash sleep 600 & echo told $!");
+    let told = events.iter().find_map(|event| match event {
+        Event::ToolEnded { output, .. } => output.strip_prefix("told "),
+        _ => None,
+    });
+    let left = nix::unistd::Pid::from_raw(told.unwrap().parse().unwrap());
+    nix::sys::signal::kill(left, nix::sys::signal::Signal::SIGKILL).unwrap();
+}
+
+#[test]
 fn an_answer_comes_in_pieces_and_whole_and_costs_something() {
     let (code, events) = House::new().plays("!cost 0.5\n!long 1000");
     assert_eq!(code, 0);
@@ -299,22 +310,22 @@ fn an_interrupt_ends_the_turn_with_its_command_and_not_the_program() {
 fn what_is_said_meanwhile_joins_the_turn() {
     let house = House::new();
     let (mut to, agent) = house.starts();
-    say(&mut to, &user_line("1", "!wait-for go\n!say first"));
-    house
-        .page
-        .wait(|event| matches!(event, Event::Init(_)).then_some(()));
+    say(
+        &mut to,
+        &user_line("1", "!ask-permission Deploy\n!say first"),
+    );
+    let request = house.page.wait(|event| match event {
+        Event::Permission(asked) => Some(asked.request_id.clone()),
+        _ => None,
+    });
     say(&mut to, &user_line("2", "!say second"));
+    say(&mut to, &deny_line(&request, "no"));
     drop(to);
-    // The end of the input comes after the line, so once it is known the line is too.
-    std::fs::write(house.path("go"), "").unwrap();
     agent.join().unwrap();
     let events = house.page.events();
-    assert_eq!(
-        outcomes(&events)
-            .last()
-            .map(|outcome| outcome.text.as_str()),
-        Some("second")
-    );
+    let ends = outcomes(&events);
+    assert_eq!(ends.len(), 1);
+    assert_eq!(ends[0].text, "second");
     let echoes = events
         .iter()
         .filter(|event| matches!(event, Event::Echo { .. }));
