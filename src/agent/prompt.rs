@@ -163,6 +163,7 @@ mod tests {
             text: text.to_owned(),
             attachments: Vec::new(),
             quotes: Vec::new(),
+            context: Vec::new(),
             described: Vec::new(),
             message: None,
             model: None,

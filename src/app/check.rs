@@ -174,7 +174,29 @@ pub fn configuration(settings: &Settings) -> Vec<Finding> {
     findings.extend(provider(settings));
     findings.extend(meter_address(settings));
     findings.extend(open_wire(settings));
+    findings.extend(without_effect(settings));
     findings
+}
+
+/// Finds keys that are understood, and change nothing in this version.
+fn without_effect(settings: &Settings) -> Vec<Finding> {
+    let projects = &settings.catalogue.0;
+    let keys = [
+        ("sandbox.drop_dir", settings.sandbox.drop_dir.is_some()),
+        ("agent.shared_skills", !settings.shared_skills.is_empty()),
+        ("observe.listen", settings.observe.listen.is_some()),
+        ("project.ship_env_file", projects.iter().any(|project| project.ship_env_file.is_some())),
+    ];
+    keys.into_iter()
+        .filter(|(_, given)| *given)
+        .map(|(key, _)| {
+            Finding::warning(
+                Area::Configuration,
+                format!("{key} has no effect in this version"),
+                "leave it out, or keep it for a later version",
+            )
+        })
+        .collect()
 }
 
 fn count(number: usize, thing: &str) -> String {

@@ -6,7 +6,11 @@
 pub mod build;
 pub mod check;
 pub mod cli;
+pub mod commands;
 pub mod config;
+#[cfg(feature = "standin")]
+pub mod demo;
+pub mod examine;
 pub mod run;
 pub mod scripted;
 pub mod telemetry;

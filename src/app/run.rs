@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admin::Office;
+use crate::agent::safe_text::level_name;
 use crate::discord::{
     Caller, Choice, Completion, Discord, DiscordSettings, Fatal, GrantCall, Handlers, OfficeCalls, RevokeCall,
 };
@@ -83,7 +84,7 @@ pub async fn serve(settings: &Settings, store: Store, cancel: CancellationToken)
     Ok(outcome?)
 }
 
-fn connect(settings: &Settings) -> Result<Discord, RunError> {
+pub(super) fn connect(settings: &Settings) -> Result<Discord, RunError> {
     let api_url = settings.discord.api_url.parse().map_err(|error| RunError::Settings(format!("discord.api_url: {error}")))?;
     let discord = DiscordSettings { token: settings.discord.token.clone(), api_url };
     Discord::new(discord, Arc::new(settings.rules.clone())).map_err(|error| RunError::Settings(error.to_string()))
@@ -172,7 +173,7 @@ fn office_calls(built: &Built) -> OfficeCalls {
     OfficeCalls {
         grant: answering(office, desk, |office, desk, call: GrantCall| async move {
             let how_long = call.for_how_long.as_deref();
-            let text = office.grant(&call.caller.by, call.subject, &call.project, call.level.as_str(), how_long).await;
+            let text = office.grant(&call.caller.by, call.subject, &call.project, level_name(call.level), how_long).await;
             desk.recheck();
             text
         }),

@@ -30,5 +30,5 @@ pub use handlers::{
 };
 pub use outbound::Outbound;
 pub use reqwest::Url;
-pub use rest::BadSettings;
+pub use rest::{BadSettings, RestError};
 pub use serve::{Discord, DiscordSettings, Fatal};

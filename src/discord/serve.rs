@@ -16,7 +16,8 @@ use super::handlers::Handlers;
 use super::listener::Listener;
 use super::outbound::Outbound;
 use super::places::Places;
-use super::rest::{BadSettings, Rest};
+use super::rest::{BadSettings, Call, Major, Rest, RestError};
+use reqwest::Method;
 
 /// How long the gateway may be unwell, while Discord answers otherwise, before the process is given up.
 const UNWELL: Duration = Duration::from_secs(180);
@@ -29,6 +30,9 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The longest pause before another try to connect.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// How long a single question may take.
+const QUESTION: Duration = Duration::from_secs(10);
 
 /// How to reach Discord.
 #[derive(Clone, Debug)]
@@ -95,6 +99,11 @@ impl Discord {
     /// Returns the client that all questions to Discord go through.
     pub fn rest(&self) -> &Rest {
         &self.rest
+    }
+
+    /// Asks one thing that is about the bot itself; `path` is what follows `/api/v10/`.
+    pub async fn ask(&self, path: &str) -> Result<serde_json::Value, RestError> {
+        self.rest.ask(Call::new("look", Method::GET, path.to_owned(), Major::Account).within(QUESTION)).await
     }
 
     /// Listens until it is cancelled or Discord cannot be served any more. A connection that breaks is made anew.

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use crate::agent::command::{self, Surroundings};
+use crate::agent::command::{self, Shell, Surroundings};
 use crate::agent::prompt::{self, InFile};
-use crate::agent::scope_files::{self, ProjectText, Scope, ScopeText, Shell};
+use crate::agent::scope_files::{self, ProjectText, Scope, ScopeText};
 use crate::domain::chat::Chat;
 use crate::domain::ids::{ChannelId, MessageId, SessionId};
 use crate::domain::grant::Level;
@@ -166,10 +166,10 @@ fn start(
         model: &record.model,
         session: &session,
         resumes: record.resumes,
-        shell: shell != Shell::Closed,
+        shell,
         settings: &place(&run.settings()),
         prompt: &place(&run.system_prompt()),
-        add_dirs: &[inbox.clone(), outbox.clone()],
+        add_dirs: std::slice::from_ref(&outbox),
         plugin_dirs: &[],
         denied: &denied,
     }));
@@ -202,9 +202,14 @@ fn start(
             allowed_domains: domains,
         }),
         system_prompt: system_prompt(house, chat, record, project, shell, &workdir, &inbox, &outbox),
-        first_line: prompt::user_line(&record.id.to_string(), &text),
+        first_line: prompt::user_line(&line_id(record), &text),
         ceiling: house.rules.limits.turn_time + RUNNER_LATER,
     })
+}
+
+/// A line's id that the session has seen before is echoed and then ignored for ever (measured, 2.1.197): each run needs its own.
+fn line_id(record: &TurnRecord) -> String {
+    format!("{}.{}", record.id, record.attempt)
 }
 
 /// Each request has a directory of its own in the inbox.

@@ -558,6 +558,7 @@ mod tests {
             account: AccountId("k3x9".to_owned()),
             thread: ThreadId(7),
             turn: TurnId(8),
+            attempt: 0,
         }
     }
 
