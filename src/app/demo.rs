@@ -92,9 +92,10 @@ async fn play(args: DemoArgs) -> anyhow::Result<()> {
         let (settings, cancel) = (settings.clone(), cancel.clone());
         async move { run::serve(&settings, store, cancel).await }
     });
+    let homes = place.homes();
     let outcome = if args.once {
         tokio::select! {
-            told = story::tell(&standin, &books, &place.homes()) => told,
+            told = story::tell(&standin, &books, &homes) => told,
             // A bot that ends in the middle of the story has a reason.
             ended = wait_for(&cancel, &bot) => Err(ended),
         }

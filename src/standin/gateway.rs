@@ -104,6 +104,11 @@ impl Gateway {
         self.links.len()
     }
 
+    /// Returns how many sessions have somebody who listens.
+    pub(crate) fn listeners(&self) -> usize {
+        self.sessions.values().filter(|session| session.link.is_some()).count()
+    }
+
     /// Returns `session_start_limit` as `GET /gateway/bot` tells it.
     pub(crate) fn session_start_limit(&self) -> Value {
         json!({

@@ -180,14 +180,17 @@ fn page() -> Response<Body> {
     (headers, PAGE).into_response()
 }
 
+/// Returns every REST request so far, one JSON object a line.
+pub(crate) fn record(state: &State) -> String {
+    state
+        .record
+        .iter()
+        .flat_map(|line| [line.as_str(), "\n"])
+        .collect()
+}
+
 fn requests(core: &Core) -> Response<Body> {
-    let lines = core.look(|state| {
-        state
-            .record
-            .iter()
-            .flat_map(|line| [line.as_str(), "\n"])
-            .collect::<String>()
-    });
+    let lines = core.look(record);
     (
         [(header::CONTENT_TYPE, "application/jsonl; charset=utf-8")],
         lines,

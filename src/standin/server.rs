@@ -12,13 +12,15 @@ use axum::response::IntoResponse as _;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::faults::Blow;
 use super::shared::Core;
 use super::world::World;
-use super::{door, files, gateway, own};
+use super::{act, door, files, gateway, own};
 
 /// A connection is to be cut without an answer.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +63,31 @@ impl Standin {
     /// Moves the world's time forward: messages grow older and interactions expire; new ids follow the real time.
     pub fn advance(&self, by: Duration) {
         self.core.with(|state| state.world.clock.advance(by));
+    }
+
+    /// Does what a person does, as `POST /standin/act`; the error is the reason that Discord's client would show.
+    pub async fn act(&self, action: &Value) -> Result<Value, String> {
+        act::act(&self.core, action).await.map_err(|reason| reason.text)
+    }
+
+    /// Returns the world as `GET /standin/world` shows it.
+    pub fn world(&self) -> Value {
+        self.core.look(|state| state.world.view())
+    }
+
+    /// Tells of each change of the world.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.core.changes()
+    }
+
+    /// Returns how many clients have a session on the gateway.
+    pub fn listeners(&self) -> usize {
+        self.core.look(|state| state.gateway.listeners())
+    }
+
+    /// Returns every REST request so far, one JSON object a line, as `GET /standin/requests`.
+    pub fn requests(&self) -> String {
+        self.core.look(own::record)
     }
 
     /// Returns how many requests got a 429 because they passed a limit.
