@@ -2,7 +2,8 @@
 
 use crate::turn::end::End;
 use crate::turn::event::Stop;
-use crate::turn::machine::{Attempt, Turn};
+use crate::turn::machine::Turn;
+use crate::turn::state::Attempt;
 
 use super::markdown::to_discord;
 use super::notice;

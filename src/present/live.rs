@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::domain::time::Moment;
 use crate::turn::end::End;
 use crate::turn::event::{Stop, Trouble};
-use crate::turn::machine::{Closing, State, Turn};
+use crate::turn::machine::Turn;
+use crate::turn::state::{Closing, State};
 use crate::turn::work::{Step, Task, TaskState};
 
 use super::page::LIMIT;
@@ -88,8 +89,12 @@ fn notes(turn: &Turn, now: Moment) -> Vec<String> {
             Some(_) => "answered with an error",
             None => "cannot be reached",
         };
+        let wait = match duration(retrying.until.since(now)) {
+            wait if retrying.until > now => format!(" in {wait}"),
+            _ => String::new(),
+        };
         notes.push(format!(
-            "-# The provider {why}; trying again ({} of {})",
+            "-# The provider {why}; trying again{wait} ({} of {})",
             retrying.attempt, retrying.of
         ));
     }

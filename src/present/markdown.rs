@@ -11,6 +11,8 @@ use pulldown_cmark::{
 use regex::Regex;
 use unicode_segmentation::UnicodeSegmentation;
 
+use super::plain::escape;
+
 /// Columns that a code block shows without wrapping on a desktop; wider tables become lists.
 const TABLE_WIDTH: usize = 100;
 const RULE: &str = "──────────";
@@ -406,8 +408,10 @@ fn table_list(rows: &[Vec<String>]) -> String {
             .enumerate()
             .filter(|(_, cell)| !cell.is_empty())
             .map(|(column, cell)| match head.get(column) {
-                Some(name) if !name.is_empty() => format!("**{name}:** {cell}"),
-                _ => cell.clone(),
+                Some(name) if !name.is_empty() => {
+                    format!("**{}:** {}", escape(name), escape(cell))
+                }
+                _ => escape(cell),
             })
             .collect();
         format!("- {}", cells.join(" · "))

@@ -405,7 +405,7 @@ fn clean_line(line: &str) -> String {
         .chars()
         .filter(|c| !matches!(c, '*' | '`' | '|' | '~'))
         .collect();
-    let text = text.trim_start_matches(|c: char| matches!(c, '>' | '#' | '-' | ' '));
+    let text = text.trim_start_matches(['>', '#', '-', ' ']);
     one_line(text)
 }
 

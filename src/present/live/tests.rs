@@ -5,7 +5,7 @@ use crate::agent::event::{Event as Told, Outcome, ToolCall, ToolId};
 use crate::domain::ids::{MemberId, TurnId};
 use crate::domain::money::Usd;
 use crate::turn::event::{Collected, Event};
-use crate::turn::machine::{Secrets, TurnFacts, TurnLimits};
+use crate::turn::facts::{Secrets, TurnFacts, TurnLimits};
 
 /// A turn on the stage: what the tests of this room look at.
 pub(crate) struct Play {
@@ -219,6 +219,7 @@ fn waiting_has_its_notes() {
         wait: Duration::from_secs(4),
         status: Some(529),
     });
+    assert!(play.live().ends_with("trying again in 4 s (2 of 3)"));
     play.at(10).tell(Event::Away);
     play.at(25)
         .tell(Event::StopRequested(Stop::By(MemberId(7))));
