@@ -211,6 +211,31 @@ fn many_steps_are_counted_and_those_at_work_stay_visible() {
 }
 
 #[test]
+fn the_steps_of_sub_agents_stand_behind_their_own() {
+    let mut play = Play::running();
+    for agent in ["A", "B"] {
+        play.starts(agent, "Agent", json!({"description": agent}));
+    }
+    for (id, agent) in [("1", "A"), ("2", "B"), ("3", "A")] {
+        play.starts_in(
+            id,
+            "Bash",
+            json!({"command": format!("echo {id}")}),
+            Some(agent),
+        );
+        play.did(id, false, "");
+    }
+    insta::assert_snapshot!(play.live(), @r"
+    ⏳ Working · site · haiku
+    ⏳ Agent: A · 0 s
+    ↳ ✓ Bash: echo 1
+    ↳ ✓ Bash: echo 3
+    ⏳ Agent: B · 0 s
+    ↳ ✓ Bash: echo 2
+    ");
+}
+
+#[test]
 fn waiting_has_its_notes() {
     let mut play = Play::running();
     play.hears(Told::Retry {
