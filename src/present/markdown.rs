@@ -87,6 +87,14 @@ impl<'a> Rewriter<'a> {
             Event::HardBreak if self.source[range.clone()].starts_with('\\') => {
                 self.edit(range.start..range.start + 1, String::new());
             }
+            Event::Code(code) if self.source[range.clone()].contains("```") => {
+                self.edit(range, format!("`{}`", code.replace('`', "'")));
+            }
+            Event::Text(_) if self.source[range.clone()].contains("```") => {
+                // No fence for the agent, but one for Discord, which takes them in the middle of a line as well.
+                let shown = self.source[range.clone()].replace("```", r"\`\`\`");
+                self.edit(range, shown);
+            }
             Event::Text(text) if is_entity(&self.source[range.clone()]) => {
                 self.edit(range, decoded(&text));
             }
@@ -564,6 +572,8 @@ mod tests {
             ("a\n\n---\n\nb", "a\n\n──────────\n\nb"),
             ("- [ ] open\n- [x] done", "- ☐ open\n- ☑ done"),
             ("one\\\ntwo", "one\ntwo"),
+            ("see ```a\nb``` there", "see `a b` there"),
+            ("see ``` there", r"see \`\`\` there"),
             ("a&nbsp;&lt;b&gt; &amp; c", "a \\<b\\> & c"),
         ];
         for (text, shown) in cases {

@@ -455,7 +455,10 @@ mod tests {
         work.note(&Event::TextDelta("ond".into()), NOW);
         assert_eq!(work.newest_text(), "Second");
         work.note(&text("Second.", None), NOW);
-        work.note(&text("I am a helper.", Some(ToolId("agent".into()))), NOW);
+        work.note(
+            &text("I am a sub-agent.", Some(ToolId("agent".into()))),
+            NOW,
+        );
         assert_eq!(work.newest_text(), "Second.");
     }
 
