@@ -1,8 +1,11 @@
 //! The answer of a turn, in messages; it always says something.
 
+use crate::domain::turn_record::{Part, Sent};
+use crate::turn::collect::Plan;
 use crate::turn::end::End;
 use crate::turn::event::Stop;
-use crate::turn::machine::{Attempt, Turn};
+use crate::turn::machine::Turn;
+use crate::turn::state::Attempt;
 
 use super::markdown::to_discord;
 use super::notice;
@@ -26,6 +29,33 @@ pub fn answer(turn: &Turn) -> Vec<String> {
         None => {}
     }
     pages
+}
+
+/// Returns the whole answer as it is stored and sent: its messages, what is said of files left out, and the files. The
+/// first files hang on the last message of the text, so that they stand below it.
+pub fn parts(turn: &Turn, plan: &Plan) -> Vec<Part> {
+    let mut pages = answer(turn);
+    if let Some(note) = notice::left_out(plan, turn.collected()) {
+        add_behind(&mut pages, &scrub(&note, secrets(turn)));
+    }
+    let mut parts: Vec<Part> = pages.into_iter().map(part).collect();
+    let mut batches = plan.batches.iter().cloned();
+    if let Some(last) = parts.last_mut() {
+        last.files = batches.next().unwrap_or_default();
+    }
+    parts.extend(batches.map(|files| Part {
+        files,
+        ..part(String::new())
+    }));
+    parts
+}
+
+fn part(text: String) -> Part {
+    Part {
+        text,
+        files: Vec::new(),
+        sent: Sent::No,
+    }
 }
 
 /// Returns the answer's words in Discord's dialect; empty where there are none that can be seen or should be.
@@ -79,6 +109,7 @@ mod tests {
     use super::*;
     use crate::domain::grant::Refusal;
     use crate::present::live::tests::{Play, failed, outcome};
+    use crate::turn::collect::{DeliveryLimits, plan};
     use crate::turn::event::{Collected, Event, Found, Trouble};
 
     #[test]
@@ -160,6 +191,52 @@ mod tests {
             answer(&play.turn),
             ["The sandbox has no room left. The admins were told, and nothing was charged."]
         );
+    }
+
+    fn made(count: usize) -> Vec<Found> {
+        let file = |n| Found {
+            path: format!("/w/{n}.txt"),
+            shown: format!("{n}.txt"),
+            size: 1,
+        };
+        (0..count).map(file).collect()
+    }
+
+    #[test]
+    fn files_hang_below_the_text_and_what_is_left_out_is_said() {
+        let mut play = Play::running();
+        play.result(outcome(&"x".repeat(2500)));
+        play.ends(Some(0));
+        let files = made(25);
+        let plan = plan(&files, &DeliveryLimits::for_files_of(100));
+        let parts = parts(&play.turn, &plan);
+        let shape: Vec<_> = parts
+            .iter()
+            .map(|part| (part.text.chars().count() > 0, part.files.len()))
+            .collect();
+        assert_eq!(shape, [(true, 0), (true, 10), (false, 10)]);
+        let lines: Vec<&str> = parts[1].text.lines().collect();
+        assert_eq!(lines.len(), 7);
+        assert_eq!(
+            lines[2],
+            "-# Left out: `20.txt` (1 byte, beyond the first 20 files)"
+        );
+    }
+
+    #[test]
+    fn files_alone_are_an_answer_without_text() {
+        let mut play = Play::running();
+        play.result(outcome(""));
+        play.ends(Some(0));
+        let files = made(1);
+        play.tell(Event::Collected(Collected {
+            files: files.clone(),
+            ..Collected::default()
+        }));
+        let plan = plan(&files, &DeliveryLimits::for_files_of(100));
+        let parts = parts(&play.turn, &plan);
+        assert_eq!(parts.len(), 1);
+        assert_eq!((parts[0].text.as_str(), parts[0].files.len()), ("", 1));
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::domain::time::Moment;
 use crate::turn::end::End;
 use crate::turn::event::{Stop, Trouble};
-use crate::turn::machine::{Closing, State, Turn};
+use crate::turn::machine::Turn;
+use crate::turn::state::{Closing, State};
 use crate::turn::work::{Step, Task, TaskState};
 
 use super::page::LIMIT;
@@ -88,8 +89,12 @@ fn notes(turn: &Turn, now: Moment) -> Vec<String> {
             Some(_) => "answered with an error",
             None => "cannot be reached",
         };
+        let wait = match duration(retrying.until.since(now)) {
+            wait if retrying.until.since(now) >= Duration::from_secs(1) => format!(" in {wait}"),
+            _ => String::new(),
+        };
         notes.push(format!(
-            "-# The provider {why}; trying again ({} of {})",
+            "-# The provider {why}; trying again{wait} ({} of {})",
             retrying.attempt, retrying.of
         ));
     }
@@ -97,34 +102,43 @@ fn notes(turn: &Turn, now: Moment) -> Vec<String> {
 }
 
 fn steps(turn: &Turn, now: Moment) -> Vec<String> {
-    let shown: Vec<&Step> = turn.work().shown_steps().collect();
-    // Steps at work are shown before all others, the newest of each kind.
-    let open = shown.iter().filter(|step| step.is_open()).count();
+    let (shown, hidden) = chosen_steps(turn);
+    let mut lines = Vec::new();
+    if hidden > 0 {
+        let hidden = counted(hidden, "earlier step", "earlier steps");
+        lines.push(format!("-# … {hidden}"));
+    }
+    lines.extend(shown.into_iter().map(|step| step_line(turn, step, now)));
+    lines
+}
+
+/// Returns the steps that are shown, a sub-agent's behind its own, and how many are not. Steps at work come before all
+/// others, then the newest.
+fn chosen_steps(turn: &Turn) -> (Vec<&Step>, usize) {
+    let all: Vec<&Step> = turn.work().shown_steps().collect();
+    let open = all.iter().filter(|step| step.is_open()).count();
     let mut room_for_open = open.min(STEPS);
     let mut room_for_done = STEPS - room_for_open;
-    let mut lines: Vec<String> = Vec::new();
-    let mut hidden = 0;
-    for step in shown.iter().rev() {
+    let mut chosen: Vec<(usize, &Step)> = Vec::new();
+    for (at, step) in all.iter().enumerate().rev() {
         let room = if step.is_open() {
             &mut room_for_open
         } else {
             &mut room_for_done
         };
-        if *room == 0 {
-            hidden += 1;
-        } else {
+        if *room > 0 {
             *room -= 1;
-            lines.push(step_line(turn, step, now));
+            chosen.push((at, step));
         }
     }
-    if hidden > 0 {
-        lines.push(format!(
-            "-# … {}",
-            counted(hidden, "earlier step", "earlier steps")
-        ));
-    }
-    lines.reverse();
-    lines
+    let place = |(at, step): &(usize, &Step)| {
+        let parent = step.parent.as_ref();
+        let parent = parent.and_then(|id| all.iter().position(|other| other.id == *id));
+        (parent.unwrap_or(*at), *at)
+    };
+    chosen.sort_by_key(place);
+    let hidden = all.len() - chosen.len();
+    (chosen.into_iter().map(|(_, step)| step).collect(), hidden)
 }
 
 fn step_line(turn: &Turn, step: &Step, now: Moment) -> String {

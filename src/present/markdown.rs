@@ -11,6 +11,8 @@ use pulldown_cmark::{
 use regex::Regex;
 use unicode_segmentation::UnicodeSegmentation;
 
+use super::plain::escape;
+
 /// Columns that a code block shows without wrapping on a desktop; wider tables become lists.
 const TABLE_WIDTH: usize = 100;
 const RULE: &str = "──────────";
@@ -84,6 +86,14 @@ impl<'a> Rewriter<'a> {
             }
             Event::HardBreak if self.source[range.clone()].starts_with('\\') => {
                 self.edit(range.start..range.start + 1, String::new());
+            }
+            Event::Code(code) if self.source[range.clone()].contains("```") => {
+                self.edit(range, format!("`{}`", code.replace('`', "'")));
+            }
+            Event::Text(_) if self.source[range.clone()].contains("```") => {
+                // No fence for the agent, but one for Discord, which takes them in the middle of a line as well.
+                let shown = self.source[range.clone()].replace("```", r"\`\`\`");
+                self.edit(range, shown);
             }
             Event::Text(text) if is_entity(&self.source[range.clone()]) => {
                 self.edit(range, decoded(&text));
@@ -406,8 +416,10 @@ fn table_list(rows: &[Vec<String>]) -> String {
             .enumerate()
             .filter(|(_, cell)| !cell.is_empty())
             .map(|(column, cell)| match head.get(column) {
-                Some(name) if !name.is_empty() => format!("**{name}:** {cell}"),
-                _ => cell.clone(),
+                Some(name) if !name.is_empty() => {
+                    format!("**{}:** {}", escape(name), escape(cell))
+                }
+                _ => escape(cell),
             })
             .collect();
         format!("- {}", cells.join(" · "))
@@ -560,6 +572,8 @@ mod tests {
             ("a\n\n---\n\nb", "a\n\n──────────\n\nb"),
             ("- [ ] open\n- [x] done", "- ☐ open\n- ☑ done"),
             ("one\\\ntwo", "one\ntwo"),
+            ("see ```a\nb``` there", "see `a b` there"),
+            ("see ``` there", r"see \`\`\` there"),
             ("a&nbsp;&lt;b&gt; &amp; c", "a \\<b\\> & c"),
         ];
         for (text, shown) in cases {

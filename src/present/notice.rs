@@ -96,7 +96,7 @@ pub fn refusal(refusal: &Refusal) -> String {
             bytes(*size),
             bytes(*limit)
         ),
-        Refusal::NotConfined => not_confined(),
+        Refusal::NotConfined => format!("{} An admin can mend that.", not_confined()),
         Refusal::AdminsOnly => "Only admins can do that.".to_owned(),
         Refusal::NotYourTurn => {
             "Only the author of this request, the owner of this chat and admins can stop it."
@@ -160,9 +160,7 @@ fn relative(at: Moment) -> String {
 }
 
 fn not_confined() -> String {
-    "This project's sandbox cannot confine commands at the moment, so only owners can run turns in it. The admins were \
-     told."
-        .to_owned()
+    "Commands cannot be confined in this project's sandbox at the moment, so only owners can run turns in it.".to_owned()
 }
 
 // ---- Requests
@@ -266,7 +264,7 @@ pub fn trouble(trouble: &Trouble) -> String {
         Trouble::AgentMissing => format!("The agent's program is missing in the sandbox. {told}"),
         Trouble::Workspace(_) => format!("The project's directory cannot be used. {told}"),
         Trouble::Attachment { name, why } => attachment(name, why),
-        Trouble::NotConfined(_) => not_confined(),
+        Trouble::NotConfined(_) => format!("{} {told}", not_confined()),
         Trouble::Full => format!("The sandbox has no room left. {told}"),
         Trouble::Other(_) => format!("The turn could not be started. {told}"),
     }
@@ -409,7 +407,7 @@ fn clean_line(line: &str) -> String {
         .chars()
         .filter(|c| !matches!(c, '*' | '`' | '|' | '~'))
         .collect();
-    let text = text.trim_start_matches(|c: char| matches!(c, '>' | '#' | '-' | ' '));
+    let text = text.trim_start_matches(['>', '#', '-', ' ']);
     one_line(text)
 }
 
@@ -580,7 +578,7 @@ mod tests {
         There is nothing to work on in that message. Mention me together with what you want done.
         5 requests wait in this thread already. Ask again once one of them is done.
         `a.zip` is too large: it has 60 MiB, and at most 10 MiB are taken. Nothing was run.
-        This project's sandbox cannot confine commands at the moment, so only owners can run turns in it. The admins were told.
+        Commands cannot be confined in this project's sandbox at the moment, so only owners can run turns in it. An admin can mend that.
         Only admins can do that.
         Only the author of this request, the owner of this chat and admins can stop it.
         ");

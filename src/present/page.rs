@@ -469,5 +469,28 @@ mod tests {
                 prop_assert!(!open, "{}", page);
             }
         }
+
+        #[test]
+        fn whatever_an_agent_writes_comes_out_balanced(
+            parts in prop::collection::vec(prop_oneof![
+                Just("```rust".to_owned()),
+                Just("```".to_owned()),
+                Just("~~~~".to_owned()),
+                Just("> ```py".to_owned()),
+                Just("> quoted".to_owned()),
+                Just("- item".to_owned()),
+                Just("   ```".to_owned()),
+                Just("see ``` here".to_owned()),
+                Just("| a | b |\n|---|---|\n| 1 | ``` |".to_owned()),
+                Just(String::new()),
+                "[a-z ]{1,300}",
+            ], 0..60),
+        ) {
+            for page in split(&crate::present::markdown::to_discord(&parts.join("\n")), 300) {
+                prop_assert!(length(&page) <= 300);
+                prop_assert!(!plain::is_blank(&page));
+                prop_assert_eq!(page.matches(FENCE).count() % 2, 0, "{}", page);
+            }
+        }
     }
 }

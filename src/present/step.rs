@@ -39,7 +39,10 @@ pub fn label(step: &Step, secrets: &[String]) -> String {
 }
 
 fn preview(step: &Step, secrets: &[String]) -> String {
-    let field = primary(&step.tool).and_then(|(field, _)| step.input.get(field));
+    let field = match step.tool.as_str() {
+        "AskUserQuestion" => step.input.pointer("/questions/0/question"),
+        tool => primary(tool).and_then(|(field, _)| step.input.get(field)),
+    };
     // Secrets go before anything is cut: half of one would not be found any more.
     let raw = match (field, &step.input) {
         (Some(value), _) => scrub(&text_of(value), secrets),
@@ -158,6 +161,11 @@ mod tests {
                 "mcp__db__ask",
                 json!({"table": "t", "limit": 5, "z": 1}),
                 r"mcp\_\_db\_\_ask: table=t, limit=5",
+            ),
+            (
+                "AskUserQuestion",
+                json!({"questions": [{"question": "Which colour?"}]}),
+                "AskUserQuestion: Which colour?",
             ),
             ("Bash", json!({}), "Bash"),
             ("Bash", json!("odd"), "Bash"),

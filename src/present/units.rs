@@ -19,7 +19,8 @@ pub fn duration(span: Duration) -> String {
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if count < 1024 {
-        return format!("{count} bytes");
+        let unit = if count == 1 { "byte" } else { "bytes" };
+        return format!("{count} {unit}");
     }
     let (mut tenths, mut unit) = (count * 10 / 1024, 0);
     while tenths >= 10_240 && unit + 1 < UNITS.len() {
@@ -62,6 +63,7 @@ mod tests {
     fn sizes_read_as_people_say_them() {
         let cases = [
             (0, "0 bytes"),
+            (1, "1 byte"),
             (1023, "1023 bytes"),
             (1024, "1 KiB"),
             (1536, "1.5 KiB"),

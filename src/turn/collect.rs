@@ -191,7 +191,7 @@ mod tests {
 
     fn found(shown: &str, size: u64) -> Found {
         Found {
-            path: format!("/work/{shown}"),
+            path: format!("/srv/{shown}"),
             shown: shown.to_owned(),
             size,
         }
@@ -276,7 +276,7 @@ mod tests {
         };
         let plan = plan(&all, &limits);
         for (shown, name) in cases {
-            let path = format!("/work/{shown}");
+            let path = format!("/srv/{shown}");
             let out = plan.batches.iter().flatten().find(|out| out.path == path);
             assert_eq!(out.unwrap().name, name, "{shown:?}");
         }

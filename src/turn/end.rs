@@ -75,23 +75,6 @@ pub enum Failure {
     Other(String),
 }
 
-impl Failure {
-    /// Returns what admins are told of it, where it is theirs to mend.
-    pub fn alarm(&self) -> Option<&'static str> {
-        match self {
-            Failure::Key => Some(
-                "the provider refuses the key: renew `provider.api_key` or `provider.oauth_token`",
-            ),
-            Failure::Credit => Some("the provider's account has no credit left"),
-            Failure::UsageLimit(_) => Some("the provider's usage limit is reached"),
-            Failure::Model => {
-                Some("the provider does not know a configured model: see `agent.models`")
-            }
-            _ => None,
-        }
-    }
-}
-
 /// Tells how a run ended that nobody stopped.
 pub(super) fn of(work: &Work, exit: Option<i32>, complaint: &str) -> End {
     match work.result() {
@@ -115,7 +98,7 @@ fn without_a_word(exit: Option<i32>, complaint: &str) -> End {
     }
 }
 
-pub(super) fn was_cut(result: &Outcome) -> bool {
+fn was_cut(result: &Outcome) -> bool {
     result.stop_reason.is_none() && result.terminal_reason.as_deref() == Some("completed")
 }
 

@@ -2,18 +2,19 @@
 //!
 //! It never asks the time, never waits and never fails; late and doubled news change nothing.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::agent::event::{Event as Told, Init, PermissionAsked};
 use crate::domain::grant::Refusal;
-use crate::domain::ids::{MemberId, Slug, TurnId};
 use crate::domain::money::Usd;
 use crate::domain::time::Moment;
 
+use super::alarm;
 use super::effect::{Effect, Timer};
 use super::end::{self, End, Failure};
 use super::event::{Collected, Event, Stop, Trouble};
+use super::facts::TurnFacts;
+use super::state::{Attempt, Closing, Leaving, State};
 use super::work::Work;
 
 /// How long a sandbox may be away before the turn is given up.
@@ -29,129 +30,6 @@ const SLOW_AFTER: Duration = Duration::from_secs(120);
 
 const NOBODY_TO_ASK: &str =
     "Nobody can be asked here. State your assumption and go on, or ask in your answer.";
-
-/// Texts that must never be shown. Prints nothing of them.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Secrets(pub Vec<String>);
-
-impl fmt::Debug for Secrets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Secrets({})", self.0.len())
-    }
-}
-
-/// The limits of one turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TurnLimits {
-    /// The longest it may run.
-    pub turn_time: Duration,
-    /// The longest it may be silent while no tool is open.
-    pub silence: Duration,
-    /// How long the process may take to end by itself, after its result or after it was asked to stop.
-    pub grace: Duration,
-}
-
-/// What is known about a turn before it runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TurnFacts {
-    /// Which turn.
-    pub id: TurnId,
-    /// Who asked, and pays.
-    pub author: MemberId,
-    /// The model as it was asked for.
-    pub model: String,
-    /// The project it runs in.
-    pub project: Slug,
-    /// What people call the project.
-    pub title: String,
-    /// The permission mode that the agent must report.
-    pub mode: String,
-    /// Whether the chat's session is resumed or made.
-    pub resumes: bool,
-    /// Its limits.
-    pub limits: TurnLimits,
-    /// When it began; a turn that is rebuilt after a restart keeps its beginning.
-    pub at: Moment,
-    /// What must never be shown of it: keys and tokens that the run could print.
-    pub secrets: Secrets,
-}
-
-/// Which start of the agent this is. Each remedy is tried once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attempt {
-    /// The first.
-    First,
-    /// The session could not be resumed: this is a new one.
-    Renewed,
-    /// The session existed already: it is resumed.
-    Resumed,
-}
-
-/// How far the leaving of a process is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leaving {
-    /// It is expected to go by itself.
-    Waiting,
-    /// It is being killed.
-    Killing,
-    /// It is gone; the rest of its stream is awaited.
-    Gone,
-}
-
-/// The steps after a turn's end is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Closing {
-    /// Files are looked for.
-    Collecting,
-    /// The cost is booked.
-    Settling,
-    /// The answer is sent.
-    Delivering,
-    /// Nothing is left to do.
-    Over,
-}
-
-/// Where a turn stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// The gate is asked.
-    Admitting {
-        /// A stop that came meanwhile.
-        stop: Option<Stop>,
-    },
-    /// The run is being prepared.
-    Starting {
-        /// A stop that came meanwhile.
-        stop: Option<Stop>,
-    },
-    /// The agent works.
-    Running,
-    /// The agent was asked to stop.
-    Stopping {
-        /// Why.
-        why: Stop,
-        /// How far that is.
-        leaving: Leaving,
-        /// When patience ends.
-        until: Moment,
-    },
-    /// The result is there, the process is not gone.
-    Ending {
-        /// How far that is.
-        leaving: Leaving,
-        /// When patience ends.
-        until: Moment,
-    },
-    /// The end is known.
-    Closing {
-        /// How far what follows from it is.
-        stage: Closing,
-        /// It.
-        end: End,
-        /// When it came.
-        at: Moment,
-    },
-}
 
 /// One turn.
 #[derive(Clone, Debug)]
@@ -352,12 +230,17 @@ impl Turn {
         }
         self.state = State::Starting { stop: None };
         self.heard = now;
-        vec![
-            Effect::ShowLive,
-            Effect::Start,
+        let mut effects = vec![Effect::ShowLive, Effect::Start];
+        effects.extend(self.clocks(now));
+        effects.push(schedule(Timer::Tick, now + self.tick(now)));
+        effects
+    }
+
+    /// The clocks that watch a run; one that fired while nothing was to be watched must be set again.
+    fn clocks(&self, now: Moment) -> [Effect; 2] {
+        [
             schedule(Timer::WallClock, self.time_up()),
             schedule(Timer::Silence, now + self.facts.limits.silence),
-            schedule(Timer::Tick, now + self.tick(now)),
         ]
     }
 
@@ -421,6 +304,7 @@ impl Turn {
         {
             // The process took up another turn of its own; its result counts.
             self.state = State::Running;
+            return self.clocks(now).to_vec();
         }
         vec![]
     }
@@ -550,23 +434,26 @@ impl Turn {
         };
         match (&end, self.attempt) {
             (End::Failed(Failure::SessionLost), Attempt::First) if self.facts.resumes => {
-                self.restart(Attempt::Renewed, Effect::RenewSession)
+                self.restart(Attempt::Renewed, Effect::RenewSession, now)
             }
             (End::Failed(Failure::SessionTaken), Attempt::First) if !self.facts.resumes => {
-                self.restart(Attempt::Resumed, Effect::KeepSession)
+                self.restart(Attempt::Resumed, Effect::KeepSession, now)
             }
             _ => self.finish(end, now),
         }
     }
 
-    fn restart(&mut self, attempt: Attempt, remedy: Effect) -> Vec<Effect> {
+    fn restart(&mut self, attempt: Attempt, remedy: Effect, now: Moment) -> Vec<Effect> {
         self.earlier = self.cost_reported();
         self.work = Work::default();
         self.attempt = attempt;
         self.session_kept = false;
         self.complaint.clear();
         self.state = State::Starting { stop: None };
-        vec![remedy, Effect::Start, Effect::ShowLive]
+        self.heard = now;
+        let mut effects = vec![remedy, Effect::Start, Effect::ShowLive];
+        effects.extend(self.clocks(now));
+        effects
     }
 
     fn cost_reported(&self) -> Usd {
@@ -686,14 +573,16 @@ impl Turn {
         if now < due {
             return vec![schedule(Timer::AwayLimit, due)];
         }
-        match (&self.state, self.stopping(), self.work.result()) {
-            (_, Some(why), _) => self.finish(End::Stopped(why), now),
-            (State::Starting { .. }, None, _) => {
-                self.finish(End::NotStarted(Trouble::SandboxAway), now)
-            }
-            (_, None, Some(_)) => self.give_up_waiting(now),
-            (_, None, None) => self.finish(End::SandboxLost, now),
-        }
+        let end = match (&self.state, self.stopping(), self.work.result()) {
+            (_, Some(why), _) => End::Stopped(why),
+            (State::Starting { .. }, None, _) => End::NotStarted(Trouble::SandboxAway),
+            (_, None, Some(_)) => end::of(&self.work, None, &self.complaint),
+            (_, None, None) => End::SandboxLost,
+        };
+        // Whatever still runs there must not meet the chat's next turn: one run per session at a time.
+        let mut effects = vec![Effect::Kill];
+        effects.extend(self.finish(end, now));
+        effects
     }
 
     fn time_up(&self) -> Moment {
@@ -711,7 +600,7 @@ impl Turn {
     // ---- After the end
 
     fn finish(&mut self, end: End, now: Moment) -> Vec<Effect> {
-        let mut effects: Vec<Effect> = alarm(&end, &self.complaint)
+        let mut effects: Vec<Effect> = alarm::of(&end, &self.complaint)
             .map(Effect::Alarm)
             .into_iter()
             .collect();
@@ -825,38 +714,6 @@ fn deny(asked: PermissionAsked) -> Effect {
     Effect::Deny {
         request_id: asked.request_id,
         reason,
-    }
-}
-
-/// Returns what admins must be told of an end: whatever guests cannot mend.
-fn alarm(end: &End, complaint: &str) -> Option<String> {
-    match end {
-        End::Failed(failure) => failure.alarm().map(str::to_owned),
-        End::NotStarted(trouble) => trouble_alarm(trouble),
-        End::SandboxLost => Some("the sandbox stays away during a turn".to_owned()),
-        End::Early { exit: Some(code) } if *code != 0 && !complaint.trim().is_empty() => {
-            let said: String = complaint.trim().chars().take(300).collect();
-            Some(format!("the agent ended with exit code {code}: {said}"))
-        }
-        _ => None,
-    }
-}
-
-fn trouble_alarm(trouble: &Trouble) -> Option<String> {
-    match trouble {
-        Trouble::SandboxAway => Some("the sandbox cannot be reached".to_owned()),
-        Trouble::SandboxRefused => {
-            Some("the sandbox refuses the bot's key: see `sandbox.api_key`".to_owned())
-        }
-        Trouble::AgentMissing => Some(
-            "the agent's program is missing in the sandbox: install it or set `agent.command`"
-                .to_owned(),
-        ),
-        Trouble::Workspace(why) => Some(format!("a workspace cannot be used: {why}")),
-        Trouble::NotConfined(why) => Some(format!("commands cannot be confined: {why}")),
-        Trouble::Full => Some("the sandbox has no room left".to_owned()),
-        Trouble::Other(why) => Some(format!("a turn could not be started: {why}")),
-        Trouble::Attachment { .. } => None,
     }
 }
 

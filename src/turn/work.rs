@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::agent::event::{Event, Outcome, ToolCall, ToolId};
 use crate::domain::time::Moment;
 
-/// Bytes that are kept of one text inside a tool's input.
+/// Code points that are kept of one text inside a tool's input.
 const INPUT_TEXT: usize = 8 * 1024;
 /// Bytes that are kept of a text that is still being written.
 const WRITING: usize = 64 * 1024;
@@ -17,7 +17,7 @@ pub struct Step {
     pub id: ToolId,
     /// The tool.
     pub tool: String,
-    /// Its input; texts in it are bounded to 8 KiB each.
+    /// Its input; texts in it are bounded to 8192 code points each.
     pub input: Value,
     /// The step of the sub-agent that it belongs to.
     pub parent: Option<ToolId>,
@@ -318,9 +318,9 @@ fn number_after_hash(text: &str) -> Option<String> {
 /// Returns the input with every text in it cut to [`INPUT_TEXT`], so that a large file written does not stay in memory.
 fn bounded(input: &Value) -> Value {
     match input {
-        Value::String(text) if text.len() > INPUT_TEXT => {
-            let end = text.floor_char_boundary(INPUT_TEXT);
-            Value::String(format!("{}…", &text[..end]))
+        Value::String(text) if text.chars().nth(INPUT_TEXT).is_some() => {
+            let kept: String = text.chars().take(INPUT_TEXT).collect();
+            Value::String(format!("{kept}…"))
         }
         Value::Array(items) => Value::Array(items.iter().map(bounded).collect()),
         Value::Object(fields) => Value::Object(
@@ -455,17 +455,20 @@ mod tests {
         work.note(&Event::TextDelta("ond".into()), NOW);
         assert_eq!(work.newest_text(), "Second");
         work.note(&text("Second.", None), NOW);
-        work.note(&text("I am a helper.", Some(ToolId("agent".into()))), NOW);
+        work.note(
+            &text("I am a sub-agent.", Some(ToolId("agent".into()))),
+            NOW,
+        );
         assert_eq!(work.newest_text(), "Second.");
     }
 
     #[test]
-    fn long_texts_in_an_input_are_cut_on_a_character() {
+    fn long_texts_in_an_input_are_cut() {
         let mut work = Work::default();
-        let content = "é".repeat(INPUT_TEXT);
+        let content = "é".repeat(INPUT_TEXT + 5);
         work.note(&start("a", "Write", json!({"content": [content]})), NOW);
         let kept = work.steps()[0].input["content"][0].as_str().unwrap();
-        assert_eq!(kept.chars().count(), INPUT_TEXT / 2 + 1);
+        assert_eq!(kept.chars().count(), INPUT_TEXT + 1);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::agent::event::{Event as Told, Outcome, ToolCall, ToolId};
 use crate::domain::ids::{MemberId, TurnId};
 use crate::domain::money::Usd;
 use crate::turn::event::{Collected, Event};
-use crate::turn::machine::{Secrets, TurnFacts, TurnLimits};
+use crate::turn::facts::{Secrets, TurnFacts, TurnLimits};
 
 /// A turn on the stage: what the tests of this room look at.
 pub(crate) struct Play {
@@ -211,6 +211,31 @@ fn many_steps_are_counted_and_those_at_work_stay_visible() {
 }
 
 #[test]
+fn the_steps_of_sub_agents_stand_behind_their_own() {
+    let mut play = Play::running();
+    for agent in ["A", "B"] {
+        play.starts(agent, "Agent", json!({"description": agent}));
+    }
+    for (id, agent) in [("1", "A"), ("2", "B"), ("3", "A")] {
+        play.starts_in(
+            id,
+            "Bash",
+            json!({"command": format!("echo {id}")}),
+            Some(agent),
+        );
+        play.did(id, false, "");
+    }
+    insta::assert_snapshot!(play.live(), @r"
+    ⏳ Working · site · haiku
+    ⏳ Agent: A · 0 s
+    ↳ ✓ Bash: echo 1
+    ↳ ✓ Bash: echo 3
+    ⏳ Agent: B · 0 s
+    ↳ ✓ Bash: echo 2
+    ");
+}
+
+#[test]
 fn waiting_has_its_notes() {
     let mut play = Play::running();
     play.hears(Told::Retry {
@@ -219,6 +244,7 @@ fn waiting_has_its_notes() {
         wait: Duration::from_secs(4),
         status: Some(529),
     });
+    assert!(play.live().ends_with("trying again in 4 s (2 of 3)"));
     play.at(10).tell(Event::Away);
     play.at(25)
         .tell(Event::StopRequested(Stop::By(MemberId(7))));
