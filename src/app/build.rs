@@ -27,7 +27,7 @@ use crate::sandbox::local::{Local, LocalOptions};
 use crate::sandbox::open_terminal::OpenTerminal;
 use crate::sandbox::{Sandbox, SandboxError};
 use crate::store::{Store, StoreError};
-use crate::turn::machine::Secrets;
+use crate::turn::facts::Secrets;
 
 use super::cli::Exit;
 use super::config::{AccountPer, Backend, Credential, ProviderSettings, Settings};

@@ -2,7 +2,7 @@
 
 use crate::agent::safe_text::strip_tags;
 use crate::domain::chat::Chat;
-use crate::domain::turn_record::{OutFile, Part, Sent, Stage, TurnRecord};
+use crate::domain::turn_record::{Part, Stage, TurnRecord};
 use crate::present;
 use crate::store::StoreError;
 use crate::turn::collect::{self, DeliveryLimits, Plan};
@@ -18,29 +18,17 @@ pub fn plan(house: &House, chat: &Chat, turn: &Turn, record: &mut TurnRecord) {
     let per_file = house.rules.limits.download.min(house.ports.surface.file_limit(chat.guild));
     let limits = DeliveryLimits::for_files_of(per_file);
     let plan = collect::plan(&turn.collected().files, &limits);
-    record.parts = parts(chat, turn, plan);
+    record.parts = parts(chat, turn, &plan);
     record.receipt = record.live.map(|_| present::live::receipt(turn));
 }
 
-fn parts(chat: &Chat, turn: &Turn, plan: Plan) -> Vec<Part> {
-    let mut pages: Vec<String> =
-        present::answer::answer(turn).iter().map(|page| strip_tags(page, &chat.word)).collect();
-    if let Some(left_out) = present::notice::left_out(&plan, turn.collected()) {
-        present::answer::add_behind(&mut pages, &left_out);
-    }
-    let mut parts: Vec<Part> = pages.into_iter().map(|text| part(text, Vec::new())).collect();
-    for files in plan.batches {
-        match parts.last_mut() {
-            // The first files hang on the last page of the text.
-            Some(last) if last.files.is_empty() => last.files = files,
-            _ => parts.push(part(String::new(), files)),
-        }
+/// Returns the answer's messages. The chat's word, by which speakers are told apart, shows in none of them.
+fn parts(chat: &Chat, turn: &Turn, plan: &Plan) -> Vec<Part> {
+    let mut parts = present::answer::parts(turn, plan);
+    for part in &mut parts {
+        part.text = strip_tags(&part.text, &chat.word);
     }
     parts
-}
-
-fn part(text: String, files: Vec<OutFile>) -> Part {
-    Part { text, files, sent: Sent::No }
 }
 
 /// Sends the answer, then turns the live message into the receipt.

@@ -18,7 +18,7 @@ use crate::domain::time::Month;
 use crate::domain::turn_record::{Stage, TurnRecord};
 use crate::domain::venue::{Place, PlaceKind};
 use crate::store::StoreError;
-use crate::turn::machine::{TurnFacts, TurnLimits};
+use crate::turn::facts::{TurnFacts, TurnLimits};
 
 use super::desk;
 use super::house::{AccountBy, House};

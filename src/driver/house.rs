@@ -11,7 +11,7 @@ use crate::domain::rules::Rules;
 use crate::domain::time::Moment;
 use crate::domain::turn_record::Stage;
 use crate::present::secrets::scrub;
-use crate::turn::machine::Secrets;
+use crate::turn::facts::Secrets;
 use crate::store::Store;
 
 use super::hub::Hub;

@@ -88,8 +88,7 @@ fn add_before(pages: &mut Vec<String>, line: &str) {
     }
 }
 
-/// Adds a line to the last message, or one more message.
-pub fn add_behind(pages: &mut Vec<String>, line: &str) {
+fn add_behind(pages: &mut Vec<String>, line: &str) {
     if is_blank(line) {
         return;
     }

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SALES: &str = "month,sales\n1,120\n2,180\n3,150\n4,240\n5,310\n6,280\n7,390\n8,420\n9,380\n10,450\n11,510\n12,640\n";
 
 /// Tells the story, prints it as people saw it, and fails if one scene did not show what it should.
-pub async fn tell(standin: &Standin, books: &Store, homes: &Path) -> anyhow::Result<()> {
+pub(super) async fn tell(standin: &Standin, books: &Store, homes: &Path) -> anyhow::Result<()> {
     let stage = Stage { standin, homes };
     let told = stage.scenes().await;
     say(&transcript::of(&standin.world()));
@@ -216,9 +216,10 @@ fn thread<'a>(world: &'a Value, id: &str) -> Option<&'a Value> {
     list(&world["guilds"][0], "channels").flat_map(|channel| list(channel, "threads")).find(|thread| thread["id"] == id)
 }
 
-/// Returns the bot's messages in a place.
+/// Returns the bot's messages in a place; the system's own, which have no words, are none.
 fn bots(place: &Value) -> impl Iterator<Item = &Value> {
-    list(place, "messages").filter(|message| message["author"] == "innkeeper" && message["deleted"] != true)
+    let is_ours = |message: &&Value| message["author"] == "innkeeper" && message["deleted"] != true;
+    list(place, "messages").filter(is_ours).filter(|message| !transcript::is_empty(message))
 }
 
 fn receipts(world: &Value, at: &str) -> usize {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 /// Returns all channels and threads with their messages, as people see them.
-pub fn of(world: &Value) -> String {
+pub(super) fn of(world: &Value) -> String {
     let mut text = String::new();
     for channel in list(&world["guilds"][0], "channels") {
         let _ = writeln!(text, "#{}", channel["name"].as_str().unwrap_or_default());
@@ -19,7 +19,7 @@ pub fn of(world: &Value) -> String {
 }
 
 fn messages(text: &mut String, place: &Value, indent: &str) {
-    for message in list(place, "messages").filter(|message| message["deleted"] != true) {
+    for message in list(place, "messages").filter(|message| message["deleted"] != true && !is_empty(message)) {
         let author = message["author"].as_str().unwrap_or_default();
         let content = message["content"].as_str().unwrap_or_default();
         let mut lines = content.lines();
@@ -38,7 +38,12 @@ fn messages(text: &mut String, place: &Value, indent: &str) {
     }
 }
 
+/// Returns whether a message shows nothing, as Discord's own in a new thread.
+pub(super) fn is_empty(message: &Value) -> bool {
+    message["content"] == "" && list(message, "attachments").next().is_none()
+}
+
 /// Returns the elements of a list in a JSON object; none if it is no list.
-pub fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+pub(super) fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
     value[key].as_array().into_iter().flatten()
 }

@@ -9,7 +9,7 @@ use super::script::Directive;
 const PICTURE: [&str; 6] = ["plot", "chart", "graph", "draw", "diagram", "picture"];
 
 /// How long a step of the show takes, so that people can see it.
-const STEP: Duration = Duration::from_millis(400);
+const STEP: Duration = Duration::from_millis(900);
 
 /// Data for a picture when nobody gave any.
 const MADE_UP: &str = "week,visitors\n1,120\n2,180\n3,150\n4,240\n5,310\n6,280\n7,390\n8,420\n";
