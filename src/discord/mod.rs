@@ -10,6 +10,8 @@
 
 mod bodies;
 mod commands;
+#[cfg(test)]
+mod fake;
 mod faults;
 mod fetch;
 mod gateway;
