@@ -123,7 +123,11 @@ impl Fake {
             panic!("{line} was not asked, but {lines:#?}");
         };
         let found = found.unwrap();
-        found.iter().find(|seen| seen.line() == line).unwrap().clone()
+        found
+            .iter()
+            .find(|seen| seen.line() == line)
+            .unwrap()
+            .clone()
     }
 
     /// Waits until the gateway has a session, and returns what was said to begin it.
@@ -158,7 +162,11 @@ async fn rest(State(fake): State<Fake>, request: Request) -> Response {
     };
     fake.inner.seen.send_modify(|all| all.push(seen.clone()));
     let said = (fake.inner.script)(&seen);
-    let said = if said.status == 0 { announced(&fake) } else { said };
+    let said = if said.status == 0 {
+        announced(&fake)
+    } else {
+        said
+    };
     tokio::time::sleep(said.after).await;
     let mut response = axum::Json(said.body).into_response();
     *response.status_mut() = StatusCode::from_u16(said.status).unwrap();
@@ -175,8 +183,7 @@ pub(super) fn gateway_is_here() -> Said {
 
 fn announced(fake: &Fake) -> Said {
     let url = format!("ws://127.0.0.1:{}/gw/", fake.url.port().unwrap());
-    let limit =
-        json!({"total": 1000, "remaining": 999, "reset_after": 1000, "max_concurrency": 1});
+    let limit = json!({"total": 1000, "remaining": 999, "reset_after": 1000, "max_concurrency": 1});
     said(
         200,
         json!({"url": url, "shards": 1, "session_start_limit": limit}),
@@ -189,7 +196,11 @@ async fn gateway(State(fake): State<Fake>, upgrade: WebSocketUpgrade) -> Respons
 
 async fn converse(fake: Fake, mut socket: WebSocket) {
     let mut events = fake.inner.events.subscribe();
-    send(&mut socket, &json!({"op": 10, "d": {"heartbeat_interval": 40_000}})).await;
+    send(
+        &mut socket,
+        &json!({"op": 10, "d": {"heartbeat_interval": 40_000}}),
+    )
+    .await;
     loop {
         tokio::select! {
             Ok(event) = events.recv() => send(&mut socket, &event).await,

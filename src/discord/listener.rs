@@ -181,8 +181,9 @@ impl Listener {
             "MESSAGE_CREATE" => (raw["author"].is_null() || inbound::is_from_a_person(raw, me))
                 .then(|| Piece::Message(raw.clone())),
             "MESSAGE_UPDATE" => self.edit(source, raw).map(Piece::Ready),
-            "MESSAGE_DELETE" => wire::id(&raw["id"])
-                .map(|id| Piece::Ready(deleted(vec![MessageId(id)]))),
+            "MESSAGE_DELETE" => {
+                wire::id(&raw["id"]).map(|id| Piece::Ready(deleted(vec![MessageId(id)])))
+            }
             _ => {
                 let ids = wire::ids(&raw["ids"]).map(MessageId).collect();
                 Some(Piece::Ready(deleted(ids)))
@@ -205,11 +206,12 @@ impl Listener {
         if self.edits.len() > EDITS {
             self.edits.pop_first();
         }
-        last.is_none_or(|last| at > last).then_some(Inbound::Edited {
-            message,
-            channel: source.channel,
-            text,
-        })
+        last.is_none_or(|last| at > last)
+            .then_some(Inbound::Edited {
+                message,
+                channel: source.channel,
+                text,
+            })
     }
 
     /// Hands a piece over, or lets it wait behind what waits already in its channel.
@@ -293,9 +295,16 @@ impl Listener {
 
 /// Returns whether an event of this kind would have been used.
 fn is_of_use(kind: &str) -> bool {
-    ["MESSAGE_", "INTERACTION_", "THREAD_", "CHANNEL_", "GUILD_CREATE", "READY"]
-        .iter()
-        .any(|prefix| kind.starts_with(prefix))
+    [
+        "MESSAGE_",
+        "INTERACTION_",
+        "THREAD_",
+        "CHANNEL_",
+        "GUILD_CREATE",
+        "READY",
+    ]
+    .iter()
+    .any(|prefix| kind.starts_with(prefix))
 }
 
 /// Asks for what a message lacks: its author, the author's roles, the place it stands in. An author who is no member any
@@ -330,10 +339,8 @@ async fn ask_place(rest: &Rest, places: &Places, channel: ChannelId) -> Result<P
     let path = format!("channels/{channel}");
     let call = Call::new("read channel", Method::GET, path, Major::Channel(channel));
     let raw: Value = rest.ask(call).await?;
-    places
-        .learn_channel(&raw, None)
-        .ok_or(RestError::Away {
-            call: "read channel",
-            why: "the answer describes no channel of a server".to_owned(),
-        })
+    places.learn_channel(&raw, None).ok_or(RestError::Away {
+        call: "read channel",
+        why: "the answer describes no channel of a server".to_owned(),
+    })
 }

@@ -111,23 +111,16 @@ impl Outbound {
         .json(&bodies::create(channel, post, nonce, shape))
         .files(post.files.clone());
         let made: Value = self.rest.ask(call).await?;
-        wire::id(&made["id"])
-            .map(MessageId)
-            .ok_or(RestError::Away {
-                call: "create message",
-                why: "the answer names no message".to_owned(),
-            })
+        wire::id(&made["id"]).map(MessageId).ok_or(RestError::Away {
+            call: "create message",
+            why: "the answer names no message".to_owned(),
+        })
     }
 
     /// Brings an archived thread back.
     async fn reopen(&self, thread: ChannelId) -> Result<(), RestError> {
         let path = format!("channels/{thread}");
-        let call = Call::new(
-            "reopen thread",
-            Method::PATCH,
-            path,
-            Major::Channel(thread),
-        );
+        let call = Call::new("reopen thread", Method::PATCH, path, Major::Channel(thread));
         self.rest.send(call.json(&bodies::reopen())).await?;
         Ok(())
     }
@@ -243,7 +236,10 @@ impl Surface for Outbound {
         let call = Call::new("edit message", Method::PATCH, path, Major::Channel(channel))
             .json(&bodies::edit(&post));
         let mut edited = self.rest.send(call.clone()).await;
-        if edited.as_ref().is_err_and(|error| error.code() == code::ARCHIVED) {
+        if edited
+            .as_ref()
+            .is_err_and(|error| error.code() == code::ARCHIVED)
+        {
             edited = match self.reopen(channel).await {
                 Ok(()) => self.rest.send(call).await,
                 Err(error) => Err(error),
@@ -404,7 +400,9 @@ mod tests {
         let shown: Vec<[bool; 2]> = fake
             .seen()
             .iter()
-            .map(|seen| ["message_reference", "components"].map(|key| seen.body[key] != Value::Null))
+            .map(|seen| {
+                ["message_reference", "components"].map(|key| seen.body[key] != Value::Null)
+            })
             .collect();
         assert_eq!(shown, [[true, true], [false, true], [false, false]]);
     }
@@ -422,7 +420,11 @@ mod tests {
     async fn a_lost_answer_makes_no_second_message() {
         let (fake, hands) = hands(vec![said(502, json!(null))]).await;
         assert!(hands.post(CHANNEL, post(), nonce()).await.is_ok());
-        let nonces: Vec<Value> = fake.seen().iter().map(|seen| seen.body["nonce"].clone()).collect();
+        let nonces: Vec<Value> = fake
+            .seen()
+            .iter()
+            .map(|seen| seen.body["nonce"].clone())
+            .collect();
         assert_eq!(nonces, ["3a1", "3a1"]);
     }
 
@@ -553,7 +555,10 @@ mod tests {
             "channels/2/messages/8" => {
                 let base: Url = shared.lock().unwrap().clone().unwrap();
                 let url = base.join("/files/new").unwrap().to_string();
-                said(200, json!({"id": "8", "attachments": [{"id": "30", "url": url}]}))
+                said(
+                    200,
+                    json!({"id": "8", "attachments": [{"id": "30", "url": url}]}),
+                )
             }
             _ => refused(404, 10_008),
         })
@@ -564,7 +569,10 @@ mod tests {
         let thread = json!({"id": "5", "type": 11, "guild_id": "1", "parent_id": "2"});
         hands.places.learn_channel(&thread, None);
         let file = attachment(&fake.url, "/files/old");
-        assert_eq!(hands.fetch(CHANNEL, &file, 9).await, Ok(Bytes::from_static(b"7")));
+        assert_eq!(
+            hands.fetch(CHANNEL, &file, 9).await,
+            Ok(Bytes::from_static(b"7"))
+        );
     }
 
     #[tokio::test]
@@ -577,7 +585,10 @@ mod tests {
         let other = Url::parse("http://127.0.0.1:1/").unwrap();
         for file in [attachment(&fake.url, "/files/a"), attachment(&other, "/a")] {
             let fetched = hands.fetch(CHANNEL, &file, 9).await;
-            assert!(matches!(fetched, Err(SurfaceError::Refused(_))), "{fetched:?}");
+            assert!(
+                matches!(fetched, Err(SurfaceError::Refused(_))),
+                "{fetched:?}"
+            );
         }
         assert_eq!(fake.seen().len(), 1);
     }

@@ -115,7 +115,11 @@ impl Places {
     /// Returns the bytes that one file may have on a server.
     pub(super) fn file_limit(&self, guild: GuildId) -> u64 {
         let known = self.known();
-        known.limits.get(&guild).copied().unwrap_or(LEAST_FILE_LIMIT)
+        known
+            .limits
+            .get(&guild)
+            .copied()
+            .unwrap_or(LEAST_FILE_LIMIT)
     }
 
     /// Learns from a refusal that files of this size are too large for the server of that channel.

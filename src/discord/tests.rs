@@ -67,7 +67,10 @@ fn shown(inbound: &Inbound) -> String {
     match inbound {
         Inbound::Message(InboundMessage {
             id, place, text, ..
-        }) => format!("message {id} in {} ({:?}): {text}", place.channel, place.kind),
+        }) => format!(
+            "message {id} in {} ({:?}): {text}",
+            place.channel, place.kind
+        ),
         Inbound::Edited { message, text, .. } => format!("edited {message}: {text}"),
         Inbound::Deleted { messages, .. } => {
             let ids: Vec<String> = messages.iter().map(MessageId::to_string).collect();
@@ -94,7 +97,13 @@ fn handlers(calls: &Calls) -> Handlers {
     let completing = |what: &'static str| -> Completing {
         Arc::new(move |asked| {
             let value = format!("{what}-{}-{}", asked.command, asked.typed);
-            async move { vec![Choice { name: value.clone(), value }] }.boxed()
+            async move {
+                vec![Choice {
+                    name: value.clone(),
+                    value,
+                }]
+            }
+            .boxed()
         })
     };
     let noting = calls.clone();
@@ -112,12 +121,22 @@ fn handlers(calls: &Calls) -> Handlers {
         }),
         office: OfficeCalls {
             grant: answering(calls, |grant: &GrantCall| {
-                let GrantCall { subject, project, level, for_how_long, .. } = grant;
+                let GrantCall {
+                    subject,
+                    project,
+                    level,
+                    for_how_long,
+                    ..
+                } = grant;
                 format!("grant {subject:?} {project} {level:?} {for_how_long:?}")
             }),
-            revoke: answering(calls, |revoke: &RevokeCall| format!("revoke {:?}", revoke.subject)),
+            revoke: answering(calls, |revoke: &RevokeCall| {
+                format!("revoke {:?}", revoke.subject)
+            }),
             grants: answering(calls, |_: &Caller| "grants".to_owned()),
-            me: answering(calls, |me: &Caller| format!("me {:?} {:?}", me.by.roles, me.place.kind)),
+            me: answering(calls, |me: &Caller| {
+                format!("me {:?} {:?}", me.by.roles, me.place.kind)
+            }),
             usage: answering(calls, |_: &Caller| "usage".to_owned()),
             complete_projects: completing("project"),
             complete_models: completing("model"),
@@ -139,7 +158,9 @@ impl House {
         let fake = Fake::start(move |seen| {
             script(seen).unwrap_or_else(|| match seen.line().as_str() {
                 "GET gateway" | "GET gateway/bot" => gateway_is_here(),
-                line if line.starts_with("GET") && line.ends_with("commands") => said(200, json!([])),
+                line if line.starts_with("GET") && line.ends_with("commands") => {
+                    said(200, json!([]))
+                }
                 _ => said(200, json!({})),
             })
         })
@@ -186,9 +207,7 @@ impl House {
 }
 
 fn guild() -> Value {
-    let channel = |id: &str, kind: u8| {
-        json!({"id": id, "type": kind, "name": "c", "position": 0, "permission_overwrites": [], "nsfw": false})
-    };
+    let channel = |id: &str, kind: u8| json!({"id": id, "type": kind, "name": "c", "position": 0, "permission_overwrites": [], "nsfw": false});
     json!({
         "id": "1", "name": "Demo", "icon": null, "splash": null, "discovery_splash": null, "owner_id": "7",
         "afk_channel_id": null, "afk_timeout": 300, "verification_level": 0, "default_message_notifications": 0,
@@ -229,7 +248,9 @@ fn with(mut value: Value, key: &str, changed: Value) -> Value {
 
 /// Returns an interaction that is made now.
 fn interaction(kind: u8, data: Value) -> Value {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
     let id = (now.as_millis() as u64 - 1_420_070_400_000) << 22;
     json!({
         "id": id.to_string(), "application_id": "50", "type": kind, "data": data, "guild_id": "1", "channel_id": "2",
@@ -241,7 +262,10 @@ fn interaction(kind: u8, data: Value) -> Value {
 }
 
 fn command(name: &str, options: Value, resolved: Value) -> Value {
-    interaction(2, json!({"id": "60", "name": name, "type": 1, "options": options, "resolved": resolved}))
+    interaction(
+        2,
+        json!({"id": "60", "name": name, "type": 1, "options": options, "resolved": resolved}),
+    )
 }
 
 fn text(name: &str, value: &str) -> Value {
@@ -249,7 +273,10 @@ fn text(name: &str, value: &str) -> Value {
 }
 
 fn callback_of(interaction: &Value) -> String {
-    let (id, token) = (wire::text(&interaction["id"]), wire::text(&interaction["token"]));
+    let (id, token) = (
+        wire::text(&interaction["id"]),
+        wire::text(&interaction["token"]),
+    );
     format!("POST interactions/{id}/{token}/callback")
 }
 
@@ -259,7 +286,9 @@ const ANSWER: &str = "PATCH webhooks/50/TOKEN2/messages/@original";
 async fn what_happens_in_a_configured_server_is_handed_over_in_its_order() {
     let house = House::new().await;
     for n in 100..140 {
-        house.fake.report("MESSAGE_CREATE", message(&n.to_string(), "2", "hi"));
+        house
+            .fake
+            .report("MESSAGE_CREATE", message(&n.to_string(), "2", "hi"));
     }
     let edited = with(
         message("100", "2", "<@&88> better"),
@@ -269,7 +298,10 @@ async fn what_happens_in_a_configured_server_is_handed_over_in_its_order() {
     house.fake.report("MESSAGE_UPDATE", edited.clone());
     // A link preview: the same edit again.
     house.fake.report("MESSAGE_UPDATE", edited);
-    house.fake.report("MESSAGE_DELETE", json!({"id": "101", "channel_id": "2", "guild_id": "1"}));
+    house.fake.report(
+        "MESSAGE_DELETE",
+        json!({"id": "101", "channel_id": "2", "guild_id": "1"}),
+    );
     let bulk = json!({"ids": ["102", "103"], "channel_id": "2", "guild_id": "1"});
     house.fake.report("MESSAGE_DELETE_BULK", bulk);
     let thread = json!({"id": "9", "guild_id": "1", "parent_id": "2", "type": 11});
@@ -277,14 +309,23 @@ async fn what_happens_in_a_configured_server_is_handed_over_in_its_order() {
     house.calls.until("gone 9").await;
     let mut expected = vec!["new session".to_owned()];
     expected.extend((100..140).map(|n| format!("message {n} in 2 (Text): hi")));
-    expected.extend(["edited 100: better", "deleted 101", "deleted 102,103", "gone 9"].map(str::to_owned));
+    expected.extend(
+        [
+            "edited 100: better",
+            "deleted 101",
+            "deleted 102,103",
+            "gone 9",
+        ]
+        .map(str::to_owned),
+    );
     assert_eq!(house.close().await, expected);
 }
 
 #[tokio::test]
 async fn other_servers_bots_and_private_messages_end_at_the_door() {
     let house = House::new().await;
-    let bot = json!({"id": "8", "username": "b", "discriminator": "1", "avatar": null, "bot": true});
+    let bot =
+        json!({"id": "8", "username": "b", "discriminator": "1", "avatar": null, "bot": true});
     let foreign = with(message("100", "2", "foreign"), "guild_id", json!("3"));
     let private = with(message("101", "2", "private"), "guild_id", Value::Null);
     let by_bot = with(message("102", "2", "bot"), "author", bot);
@@ -294,7 +335,9 @@ async fn other_servers_bots_and_private_messages_end_at_the_door() {
     for unwanted in [foreign, private, by_bot, own, pinned, hook] {
         house.fake.report("MESSAGE_CREATE", unwanted);
     }
-    house.fake.report("MESSAGE_CREATE", message("106", "2", "wanted"));
+    house
+        .fake
+        .report("MESSAGE_CREATE", message("106", "2", "wanted"));
     let last = "message 106 in 2 (Text): wanted";
     house.calls.until(last).await;
     assert_eq!(house.close().await, ["new session", last]);
@@ -311,10 +354,19 @@ async fn an_unknown_channel_is_asked_for_and_what_follows_waits_behind() {
     })
     .await;
     house.settle().await;
-    house.fake.report("MESSAGE_CREATE", message("100", "6", "one"));
-    house.fake.report("MESSAGE_CREATE", message("101", "6", "two"));
-    house.fake.report("MESSAGE_DELETE", json!({"id": "100", "channel_id": "6", "guild_id": "1"}));
-    house.fake.report("MESSAGE_CREATE", message("102", "2", "elsewhere"));
+    house
+        .fake
+        .report("MESSAGE_CREATE", message("100", "6", "one"));
+    house
+        .fake
+        .report("MESSAGE_CREATE", message("101", "6", "two"));
+    house.fake.report(
+        "MESSAGE_DELETE",
+        json!({"id": "100", "channel_id": "6", "guild_id": "1"}),
+    );
+    house
+        .fake
+        .report("MESSAGE_CREATE", message("102", "2", "elsewhere"));
     house.calls.until("deleted 100").await;
     assert_eq!(house.fake.seen_at("GET channels/6").len(), 1);
     assert_eq!(
@@ -349,7 +401,10 @@ async fn a_message_that_the_sdk_cannot_read_is_heard_all_the_same() {
     house.fake.report("MESSAGE_CREATE", nobody);
     let last = "message 101 in 2 (Text): without author";
     house.calls.until(last).await;
-    assert_eq!(house.close().await, ["new session", "message 100 in 2 (Text): odd", last]);
+    assert_eq!(
+        house.close().await,
+        ["new session", "message 100 in 2 (Text): odd", last]
+    );
 }
 
 #[tokio::test]
@@ -391,7 +446,11 @@ async fn every_command_reaches_its_handler() {
         (command("usage", json!([]), json!({})), "usage".to_owned()),
         (command("grants", json!([]), json!({})), "grants".to_owned()),
         (
-            command("grant", json!([project, level, member, text("for_how_long", "7d")]), users.clone()),
+            command(
+                "grant",
+                json!([project, level, member, text("for_how_long", "7d")]),
+                users.clone(),
+            ),
             format!("grant {ben} site {:?} Some(\"7d\")", Level::Chat),
         ),
         (
@@ -416,7 +475,10 @@ async fn answer_to(used: Value) -> (String, Vec<String>) {
     let house = House::new().await;
     house.fake.report("INTERACTION_CREATE", used);
     let answer = house.fake.sees(ANSWER).await;
-    (wire::text(&answer.body["content"]).to_owned(), house.close().await)
+    (
+        wire::text(&answer.body["content"]).to_owned(),
+        house.close().await,
+    )
 }
 
 #[tokio::test]
@@ -431,22 +493,31 @@ async fn a_grant_needs_exactly_one_holder() {
 #[tokio::test]
 async fn a_command_that_is_not_known_any_more_is_answered() {
     let (answer, _) = answer_to(command("old", json!([]), json!({}))).await;
-    assert!(answer.starts_with("I do not know this command any more."), "{answer}");
+    assert!(
+        answer.starts_with("I do not know this command any more."),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
 async fn a_command_that_breaks_is_answered() {
     let options = json!([text("project", "site"), text("prompt", "panic")]);
     let (answer, _) = answer_to(command("ask", options, json!({}))).await;
-    assert!(answer.starts_with("Something went wrong on my side"), "{answer}");
+    assert!(
+        answer.starts_with("Something went wrong on my side"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
 async fn without_an_acknowledgement_nothing_happens() {
     let house = House::with(|seen| {
-        seen.line()
-            .ends_with("TOKEN2/callback")
-            .then(|| said(404, json!({"code": 10_062, "message": "Unknown interaction"})))
+        seen.line().ends_with("TOKEN2/callback").then(|| {
+            said(
+                404,
+                json!({"code": 10_062, "message": "Unknown interaction"}),
+            )
+        })
     })
     .await;
     house.settle().await;
@@ -467,7 +538,9 @@ async fn a_replayed_interaction_is_left_alone() {
     old["id"] = json!(id.to_string());
     old["token"] = json!("OLD");
     house.fake.report("INTERACTION_CREATE", old.clone());
-    house.fake.report("MESSAGE_CREATE", message("100", "2", "after"));
+    house
+        .fake
+        .report("MESSAGE_CREATE", message("100", "2", "after"));
     house.calls.until("message 100 in 2 (Text): after").await;
     let fake = house.fake.clone();
     let calls = house.close().await;
@@ -483,7 +556,9 @@ async fn a_closed_line_is_followed_by_a_message_in_the_channel() {
     })
     .await;
     house.settle().await;
-    house.fake.report("INTERACTION_CREATE", command("usage", json!([]), json!({})));
+    house
+        .fake
+        .report("INTERACTION_CREATE", command("usage", json!([]), json!({})));
     let said = house.fake.sees("POST channels/2/messages").await;
     assert_eq!(said.body["content"], "<@7> @everyone usage");
     assert_eq!(said.body["allowed_mentions"]["users"], json!(["7"]));
@@ -503,7 +578,10 @@ async fn a_button_is_acknowledged_passed_on_and_answered() {
     let house = House::new().await;
     let pressed = press("1:stop:12");
     house.fake.report("INTERACTION_CREATE", pressed.clone());
-    let answer = house.fake.sees("PATCH webhooks/50/TOKEN3/messages/@original").await;
+    let answer = house
+        .fake
+        .sees("PATCH webhooks/50/TOKEN3/messages/@original")
+        .await;
     assert_eq!(answer.body["content"], "@everyone press 1:stop:12 on 100");
     let acknowledged = house.fake.sees(&callback_of(&pressed)).await;
     assert_eq!(acknowledged.body["type"], 5);
@@ -525,7 +603,10 @@ async fn a_button_that_is_not_ours_is_declined() {
 async fn options_are_completed() {
     let house = House::new().await;
     let typed = json!({"name": "project", "type": 3, "value": "si", "focused": true});
-    let typing = interaction(4, json!({"id": "60", "name": "ask", "type": 1, "options": [typed]}));
+    let typing = interaction(
+        4,
+        json!({"id": "60", "name": "ask", "type": 1, "options": [typed]}),
+    );
     house.fake.report("INTERACTION_CREATE", typing.clone());
     let completed = house.fake.sees(&callback_of(&typing)).await;
     assert_eq!(completed.body["type"], 8);
@@ -550,7 +631,9 @@ async fn commands_are_registered_with_the_server_and_stale_global_ones_taken_awa
     let commands = Arc::clone(&kept);
     let script = move |seen: &Seen| match seen.line().as_str() {
         "GET applications/50/commands" => Some(said(200, json!([{"name": "old", "type": 1}]))),
-        "GET applications/50/guilds/1/commands" => Some(said(200, commands.lock().unwrap().clone())),
+        "GET applications/50/guilds/1/commands" => {
+            Some(said(200, commands.lock().unwrap().clone()))
+        }
         "PUT applications/50/guilds/1/commands" => {
             *commands.lock().unwrap() = seen.body.clone();
             None
@@ -558,18 +641,33 @@ async fn commands_are_registered_with_the_server_and_stale_global_ones_taken_awa
         _ => None,
     };
     let house = House::with(script.clone()).await;
-    let written = house.fake.sees("PUT applications/50/guilds/1/commands").await;
+    let written = house
+        .fake
+        .sees("PUT applications/50/guilds/1/commands")
+        .await;
     let cleared = house.fake.sees("PUT applications/50/commands").await;
     assert_eq!(cleared.body, json!([]));
-    let names: Vec<&str> = wire::list(&written.body).iter().map(|c| wire::text(&c["name"])).collect();
-    assert_eq!(names, ["ask", "stop", "me", "usage", "grant", "revoke", "grants"]);
+    let names: Vec<&str> = wire::list(&written.body)
+        .iter()
+        .map(|c| wire::text(&c["name"]))
+        .collect();
+    assert_eq!(
+        names,
+        ["ask", "stop", "me", "usage", "grant", "revoke", "grants"]
+    );
     house.close().await;
 
     let again = House::with(script).await;
-    again.fake.sees("GET applications/50/guilds/1/commands").await;
+    again
+        .fake
+        .sees("GET applications/50/guilds/1/commands")
+        .await;
     let fake = again.fake.clone();
     again.close().await;
-    assert!(fake.seen_at("PUT applications/50/guilds/1/commands").is_empty());
+    assert!(
+        fake.seen_at("PUT applications/50/guilds/1/commands")
+            .is_empty()
+    );
 }
 
 #[tokio::test]
@@ -612,8 +710,15 @@ async fn a_token_that_rest_refuses_ends_the_bot() {
 #[tokio::test]
 async fn places_from_the_gateway_serve_the_bots_hands() {
     let house = House::new().await;
-    house.fake.report("MESSAGE_CREATE", message("100", "4", "voice"));
+    house
+        .fake
+        .report("MESSAGE_CREATE", message("100", "4", "voice"));
     house.calls.until("message 100 in 4 (Other): voice").await;
-    assert!(house.fake.seen_at(&format!("GET channels/{}", ChannelId(4))).is_empty());
+    assert!(
+        house
+            .fake
+            .seen_at(&format!("GET channels/{}", ChannelId(4)))
+            .is_empty()
+    );
     house.close().await;
 }

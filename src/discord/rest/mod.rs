@@ -380,7 +380,12 @@ impl Inner {
         let global = scope == "global"
             || said["global"].as_bool() == Some(true)
             || headers.contains_key("x-ratelimit-global");
-        tracing::debug!(call = call.name, seconds = wanted, global, "discord wants a wait");
+        tracing::debug!(
+            call = call.name,
+            seconds = wanted,
+            global,
+            "discord wants a wait"
+        );
         match lane {
             _ if global => self.pace.pause(until),
             Some(lane) => self.lanes.hold(lane, call.name, until),

@@ -147,7 +147,11 @@ async fn calls_of_one_kind_keep_their_order_over_a_limit() {
     let rest = rest(&fake.url);
     let calls = (0..8).map(|n| rest.send(post(1).json(&json!({"n": n}))));
     futures_util::future::join_all(calls).await;
-    let order: Vec<u64> = fake.seen().iter().map(|seen| seen.body["n"].as_u64().unwrap()).collect();
+    let order: Vec<u64> = fake
+        .seen()
+        .iter()
+        .map(|seen| seen.body["n"].as_u64().unwrap())
+        .collect();
     assert_eq!(order, [0, 0, 1, 2, 3, 4, 5, 6, 7]);
 }
 
@@ -180,7 +184,10 @@ async fn a_global_limit_stops_every_channel() {
 async fn a_limit_of_one_kind_holds_up_no_other() {
     let fake = Fake::start(|seen| {
         if seen.path.ends_with("/1") {
-            limited(json!({"retry_after": 580.0}), &[("x-ratelimit-bucket", "rename")])
+            limited(
+                json!({"retry_after": 580.0}),
+                &[("x-ratelimit-bucket", "rename")],
+            )
         } else {
             let bucket = ("x-ratelimit-bucket", "post".to_owned());
             Said {
@@ -201,10 +208,19 @@ async fn a_limit_of_one_kind_holds_up_no_other() {
 
 #[tokio::test]
 async fn what_faults_is_repeated_only_where_that_is_safe() {
-    let table = [(Again::Safe, 4, true), (Again::Once, 1, false), (Again::Never, 1, false)];
+    let table = [
+        (Again::Safe, 4, true),
+        (Again::Once, 1, false),
+        (Again::Never, 1, false),
+    ];
     for (again, requests, works) in table {
         let overloaded = said(400, json!({"code": 130_000}));
-        let fake = answering(vec![said(500, json!({})), said(502, json!(null)), overloaded]).await;
+        let fake = answering(vec![
+            said(500, json!({})),
+            said(502, json!(null)),
+            overloaded,
+        ])
+        .await;
         let sent = rest(&fake.url).send(post(1).again(again)).await;
         assert_eq!(sent.is_ok(), works, "{again:?}");
         assert_eq!(fake.seen().len(), requests, "{again:?}");
@@ -222,9 +238,15 @@ async fn tries_have_an_end() {
 #[tokio::test]
 async fn refusals_are_final() {
     let no_wait = limited(json!({}), &[]);
-    let old = limited(json!({"code": 30_046, "retry_after": 0.1}), &[("retry-after", "0.1")]);
-    let form = said(400, json!({"code": 50_035, "message": "Invalid Form Body",
-        "errors": {"content": {"_errors": [{"code": "X"}]}, "embeds": {"0": {"_errors": []}}}}));
+    let old = limited(
+        json!({"code": 30_046, "retry_after": 0.1}),
+        &[("retry-after", "0.1")],
+    );
+    let form = said(
+        400,
+        json!({"code": 50_035, "message": "Invalid Form Body",
+        "errors": {"content": {"_errors": [{"code": "X"}]}, "embeds": {"0": {"_errors": []}}}}),
+    );
     let redirect = Said {
         headers: vec![("location", "http://127.0.0.1:1/".to_owned())],
         ..said(302, json!({}))
@@ -242,7 +264,12 @@ async fn refusals_are_final() {
         assert_eq!((error.status(), error.code()), (status, code));
         assert_eq!(fake.seen().len(), 1, "{error}");
         if code == 50_035 {
-            assert!(error.to_string().ends_with("Invalid Form Body (content, embeds.0)"), "{error}");
+            assert!(
+                error
+                    .to_string()
+                    .ends_with("Invalid Form Body (content, embeds.0)"),
+                "{error}"
+            );
         }
     }
 }
@@ -262,7 +289,10 @@ async fn a_call_never_outlives_its_deadline() {
         rest.send(post(1).within(short * 2)),
     );
     assert!(matches!(first, Err(RestError::Away { .. })));
-    assert!(behind.is_ok(), "the queue goes on behind a call that was given up");
+    assert!(
+        behind.is_ok(),
+        "the queue goes on behind a call that was given up"
+    );
     assert!(began.elapsed() < Duration::from_secs(5));
 }
 
@@ -277,7 +307,11 @@ async fn a_wait_beyond_the_deadline_is_not_begun() {
 
 #[tokio::test]
 async fn a_refused_token_ends_all_asking() {
-    let fake = answering(vec![said(401, json!({"code": 0, "message": "401: Unauthorized"}))]).await;
+    let fake = answering(vec![said(
+        401,
+        json!({"code": 0, "message": "401: Unauthorized"}),
+    )])
+    .await;
     let rest = rest(&fake.url);
     assert_eq!(rest.send(post(1)).await.unwrap_err().status(), 401);
     assert!(rest.token_refused().is_cancelled());
@@ -329,7 +363,10 @@ async fn errors_hold_neither_token_nor_address() {
     for call in [callback(), post(1).again(Again::Never)] {
         let error = rest.send(call).await.unwrap_err();
         let shown = format!("{error} {error:?} {rest:?}");
-        assert!(!shown.contains("TOKEN-OF-IT") && !shown.contains("secret"), "{shown}");
+        assert!(
+            !shown.contains("TOKEN-OF-IT") && !shown.contains("secret"),
+            "{shown}"
+        );
         assert!(!error.to_string().contains("http://"), "{error}");
     }
 }
@@ -350,10 +387,16 @@ async fn files_go_with_their_message_as_one_form() {
         name: "plot.png".to_owned(),
         bytes: Bytes::from_static(b"PNG-BYTES"),
     };
-    rest(&fake.url).send(post(1).files(vec![file])).await.unwrap();
+    rest(&fake.url)
+        .send(post(1).files(vec![file]))
+        .await
+        .unwrap();
     let seen = &fake.seen()[0];
     assert_eq!(seen.body, json!({"content": "x"}));
-    assert!(seen.raw.contains("name=\"files[0]\"; filename=\"plot.png\""));
+    assert!(
+        seen.raw
+            .contains("name=\"files[0]\"; filename=\"plot.png\"")
+    );
     assert!(seen.raw.contains("PNG-BYTES"));
     assert_eq!(seen.headers["authorization"], format!("Bot {SECRET}"));
 }
@@ -375,7 +418,10 @@ async fn every_part_of_a_path_is_escaped() {
 fn unusable_settings_are_refused() {
     let token = SecretString::from(SECRET);
     let ftp = Url::parse("ftp://example.org").unwrap();
-    assert!(matches!(Rest::new(&ftp, &token), Err(BadSettings::Address(_))));
+    assert!(matches!(
+        Rest::new(&ftp, &token),
+        Err(BadSettings::Address(_))
+    ));
     let url = Url::parse("https://discord.com").unwrap();
     let broken = SecretString::from("a\nb");
     assert!(matches!(Rest::new(&url, &broken), Err(BadSettings::Token)));
