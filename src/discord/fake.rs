@@ -22,6 +22,7 @@ pub(super) struct Seen {
     pub(super) method: String,
     /// What follows `/api/v10/`.
     pub(super) path: String,
+    pub(super) query: Value,
     /// The body as JSON; of a form, its `payload_json`.
     pub(super) body: Value,
     pub(super) raw: String,
@@ -137,6 +138,11 @@ impl Fake {
         all[0].clone()
     }
 
+    /// Lets the gateway close every connection without giving a code.
+    pub(super) fn hang_up(&self) {
+        self.inner.events.send(Value::Null).unwrap();
+    }
+
     /// Lets the gateway report something.
     pub(super) fn report(&self, kind: &str, data: Value) {
         let event = json!({"op": 0, "s": 9, "t": kind, "d": data});
@@ -155,6 +161,7 @@ async fn rest(State(fake): State<Fake>, request: Request) -> Response {
     let seen = Seen {
         method: parts.method.to_string(),
         path: parts.uri.path().trim_start_matches("/api/v10/").to_owned(),
+        query: query(parts.uri.query().unwrap_or_default()),
         body: serde_json::from_str(payload).unwrap_or_default(),
         raw,
         headers: parts.headers,
@@ -174,6 +181,13 @@ async fn rest(State(fake): State<Fake>, request: Request) -> Response {
         response.headers_mut().insert(name, value.parse().unwrap());
     }
     response
+}
+
+fn query(text: &str) -> Value {
+    let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
+    pairs
+        .map(|(name, value)| (name.to_owned(), json!(value)))
+        .collect()
 }
 
 /// Returns what stands for "where the gateway is" in a script.
@@ -203,7 +217,10 @@ async fn converse(fake: Fake, mut socket: WebSocket) {
     .await;
     loop {
         tokio::select! {
-            Ok(event) = events.recv() => send(&mut socket, &event).await,
+            Ok(event) = events.recv() => match event {
+                Value::Null => drop(socket.send(Message::Close(None)).await),
+                event => send(&mut socket, &event).await,
+            },
             received = socket.next() => {
                 let Some(Ok(Message::Text(text))) = received else { return };
                 let said: Value = serde_json::from_str(&text).unwrap();

@@ -40,8 +40,8 @@ const FORUM_TRIES: u32 = 5;
 /// The bot's hands on Discord; clones share everything.
 #[derive(Clone, Debug)]
 pub struct Outbound {
-    rest: Rest,
-    places: Arc<Places>,
+    pub(super) rest: Rest,
+    pub(super) places: Arc<Places>,
     ornaments: Arc<Semaphore>,
     tasks: TaskTracker,
 }

@@ -149,6 +149,7 @@ struct House {
     fake: Fake,
     calls: Calls,
     cancel: CancellationToken,
+    hands: Outbound,
     served: tokio::task::JoinHandle<Result<(), Fatal>>,
 }
 
@@ -176,11 +177,13 @@ impl House {
             api_url: fake.url.clone(),
         };
         let discord = Discord::new(settings, rules()).unwrap();
+        let hands = discord.surface();
         let served = tokio::spawn(discord.serve(handlers(&calls), cancel.clone()));
         House {
             fake,
             calls,
             cancel,
+            hands,
             served,
         }
     }
@@ -193,8 +196,9 @@ impl House {
     }
 
     async fn settle(&self) {
-        self.calls.until("new session").await;
+        self.fake.session().await;
         self.fake.report("GUILD_CREATE", guild());
+        self.calls.until("new session").await;
     }
 
     /// Ends the bot and returns everything that was called.
@@ -719,6 +723,108 @@ async fn places_from_the_gateway_serve_the_bots_hands() {
             .fake
             .seen_at(&format!("GET channels/{}", ChannelId(4)))
             .is_empty()
+    );
+    house.close().await;
+}
+
+#[tokio::test]
+async fn what_was_missed_is_read_where_something_new_stands() {
+    let script = |seen: &Seen| match seen.line().as_str() {
+        "GET channels/2/messages" => Some(said(
+            200,
+            match wire::text(&seen.query["after"]) {
+                "200" => {
+                    let newer = (201..=300).rev().map(|n| past(n, "7"));
+                    newer.collect()
+                }
+                "300" => json!([past(302, "8"), past(301, "99")]),
+                _ => json!([]),
+            },
+        )),
+        "GET guilds/1/members/7" => Some(said(200, member())),
+        "GET guilds/1/members/8" => Some(said(404, json!({"code": 10_007}))),
+        _ => None,
+    };
+    let house = House::with(script).await;
+    house.fake.session().await;
+    let mut guild = guild();
+    guild["channels"][0]["last_message_id"] = json!("302");
+    guild["channels"][1]["last_message_id"] = json!("150");
+    house.fake.report("GUILD_CREATE", guild);
+    house.calls.until("new session").await;
+    let missed = house.hands.missed(MessageId(200)).await;
+    let ids: Vec<u64> = missed.iter().map(|message| message.id.0).collect();
+    let expected: Vec<u64> = (201..=300).chain([302]).collect();
+    assert_eq!(ids, expected);
+    assert_eq!(missed[0].author.roles, [RoleId(5)]);
+    assert_eq!(missed[100].author.roles, []);
+    assert_eq!(missed[0].place.guild, GuildId(1));
+    assert_eq!(house.fake.seen_at("GET guilds/1/members/7").len(), 1);
+    assert!(house.fake.seen_at("GET channels/4/messages").is_empty());
+    house.close().await;
+}
+
+/// Returns a message as the history has it: without server and member.
+fn past(id: u64, author: &str) -> Value {
+    let mut message = with(message(&id.to_string(), "2", "hi"), "author", user(author));
+    message["guild_id"].take();
+    message["member"].take();
+    message
+}
+
+#[tokio::test]
+async fn a_server_that_never_comes_does_not_hold_up_the_session_for_ever() {
+    let house = House::with(|_| None).await;
+    house.fake.session().await;
+    house.calls.until("new session").await;
+    house.close().await;
+}
+
+#[tokio::test]
+async fn the_sdk_gives_back_what_it_reads() {
+    for (kind, data) in [
+        ("GUILD_CREATE", guild()),
+        ("MESSAGE_CREATE", message("100", "2", "x")),
+    ] {
+        let event = json!({"t": kind, "d": data});
+        let event: serenity::all::Event = serde_json::from_value(event).unwrap();
+        let written = serde_json::to_value(event).unwrap();
+        assert_eq!(written["t"], kind);
+        for key in [
+            "id",
+            "type",
+            "premium_tier",
+            "features",
+            "content",
+            "mentions",
+        ] {
+            assert_eq!(written["d"][key], data[key], "{kind} {key}");
+        }
+        assert_eq!(
+            written["d"]["roles"][0]["tags"]["bot_id"],
+            data["roles"][0]["tags"]["bot_id"]
+        );
+        assert_eq!(written["d"]["member"]["roles"], data["member"]["roles"]);
+        let channels = |value: &Value| wire::list(&value["channels"]).len();
+        assert_eq!(channels(&written["d"]), channels(&data));
+    }
+}
+
+/// The SDK spins without yielding after such a close; what matters is that nothing else stands still, and that the bot
+/// ends in time all the same.
+#[tokio::test]
+async fn a_close_without_a_code_stops_no_timer_of_the_bot() {
+    let house = House::new().await;
+    house.fake.hang_up();
+    let mut worst = Duration::ZERO;
+    for _ in 0..40 {
+        let due = tokio::time::Instant::now() + Duration::from_millis(50);
+        tokio::time::sleep_until(due).await;
+        worst = worst.max(due.elapsed());
+    }
+    assert!(
+        worst < Duration::from_millis(500),
+        "a timer was {worst:?} late"
     );
     house.close().await;
 }

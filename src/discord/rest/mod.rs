@@ -292,6 +292,7 @@ impl Inner {
         let mut request = self
             .http
             .request(call.method.clone(), url)
+            .query(&call.query)
             .timeout(TRY + call.upload_time());
         if call.major != Major::Interaction {
             request = request.header(AUTHORIZATION, self.authorization.clone());
