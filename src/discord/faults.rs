@@ -11,7 +11,6 @@ pub(super) mod code {
     pub(crate) const UNKNOWN_MEMBER: u32 = 10_007;
     pub(crate) const UNKNOWN_MESSAGE: u32 = 10_008;
     pub(crate) const UNKNOWN_USER: u32 = 10_013;
-    pub(crate) const UNKNOWN_WEBHOOK: u32 = 10_015;
     pub(crate) const UNKNOWN_INTERACTION: u32 = 10_062;
     pub(crate) const ANNOUNCEMENT_EDITS: u32 = 20_022;
     pub(crate) const OLD_MESSAGE_EDITS: u32 = 30_046;
@@ -24,7 +23,6 @@ pub(super) mod code {
     pub(crate) const MISSING_PERMISSION: u32 = 50_013;
     pub(crate) const SYSTEM_MESSAGE: u32 = 50_021;
     pub(crate) const WRONG_CHANNEL_TYPE: u32 = 50_024;
-    pub(crate) const TOKEN_EXPIRED: u32 = 50_027;
     pub(crate) const INVALID_FORM: u32 = 50_035;
     pub(crate) const FILE_TOO_LARGE: u32 = 50_045;
     pub(crate) const ARCHIVED: u32 = 50_083;

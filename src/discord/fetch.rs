@@ -81,7 +81,10 @@ async fn get(rest: &Rest, url: &str, most: u64) -> Result<Bytes, Miss> {
         }
     }
     let mut bytes = BytesMut::new();
-    if response.content_length().is_some_and(|length| length > most) {
+    if response
+        .content_length()
+        .is_some_and(|length| length > most)
+    {
         return Err(Miss::Failed(SurfaceError::TooLarge));
     }
     while let Some(chunk) = response.chunk().await.map_err(away)? {
@@ -103,7 +106,9 @@ fn is_allowed(url: &Url, base: &Url) -> bool {
     let own = url.origin() == base.origin();
     let discord = url.scheme() == "https"
         && url.port_or_known_default() == Some(443)
-        && url.host_str().is_some_and(|host| FILE_HOSTS.contains(&host));
+        && url
+            .host_str()
+            .is_some_and(|host| FILE_HOSTS.contains(&host));
     own || discord
 }
 
@@ -145,7 +150,10 @@ mod tests {
     fn files_come_from_discord_or_the_configured_address_alone() {
         let base = Url::parse("http://127.0.0.1:4000").unwrap();
         let table = [
-            ("https://cdn.discordapp.com/attachments/1/2/a.png?ex=1", true),
+            (
+                "https://cdn.discordapp.com/attachments/1/2/a.png?ex=1",
+                true,
+            ),
             ("https://media.discordapp.net/attachments/1/2/a.png", true),
             ("http://127.0.0.1:4000/files/a.png", true),
             ("http://cdn.discordapp.com/a.png", false),
@@ -157,7 +165,11 @@ mod tests {
             ("file:///etc/passwd", false),
         ];
         for (url, expected) in table {
-            assert_eq!(is_allowed(&Url::parse(url).unwrap(), &base), expected, "{url}");
+            assert_eq!(
+                is_allowed(&Url::parse(url).unwrap(), &base),
+                expected,
+                "{url}"
+            );
         }
     }
 }

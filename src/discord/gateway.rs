@@ -322,16 +322,36 @@ mod tests {
         let ok = |url: &str| Ok(Url::parse(url).unwrap());
         let foreign = |host: &str| Err(Unusable::Foreign(host.to_owned()));
         let table = [
-            (&own, "ws://127.0.0.1:4001/gw?x=1#y", ok("ws://127.0.0.1:4001/gw")),
-            (&own, "wss://gateway.discord.gg", foreign("gateway.discord.gg")),
-            (&own, "wss://GATEWAY.DISCORD.GG./", foreign("gateway.discord.gg.")),
+            (
+                &own,
+                "ws://127.0.0.1:4001/gw?x=1#y",
+                ok("ws://127.0.0.1:4001/gw"),
+            ),
+            (
+                &own,
+                "wss://gateway.discord.gg",
+                foreign("gateway.discord.gg"),
+            ),
+            (
+                &own,
+                "wss://GATEWAY.DISCORD.GG./",
+                foreign("gateway.discord.gg."),
+            ),
             (&own, "wss://discord.com", foreign("discord.com")),
-            (&own, "ws://gateway.discord.gg:80", foreign("gateway.discord.gg")),
+            (
+                &own,
+                "ws://gateway.discord.gg:80",
+                foreign("gateway.discord.gg"),
+            ),
             (&own, "wss://notdiscord.gg", ok("wss://notdiscord.gg")),
             (&own, "nonsense", Err(Unusable::Nonsense)),
             (&own, "", Err(Unusable::Nonsense)),
             (&own, "https://127.0.0.1", Err(Unusable::Nonsense)),
-            (&real, "wss://gateway.discord.gg", ok("wss://gateway.discord.gg")),
+            (
+                &real,
+                "wss://gateway.discord.gg",
+                ok("wss://gateway.discord.gg"),
+            ),
             (&real, "ws://gateway.discord.gg", Err(Unusable::Nonsense)),
         ];
         for (api, url, expected) in table {

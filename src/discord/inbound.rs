@@ -156,7 +156,11 @@ fn quoted_text(raw: &Value) -> String {
     let names = wire::list(&raw["attachments"]).iter();
     let files = names.map(|file| format!("[file: {}]", wire::text(&file["filename"])));
     let words = Some(content.to_owned()).filter(|words| !words.is_empty());
-    let lines: Vec<String> = words.into_iter().chain(files).chain(described(raw)).collect();
+    let lines: Vec<String> = words
+        .into_iter()
+        .chain(files)
+        .chain(described(raw))
+        .collect();
     lines.join("\n")
 }
 
@@ -265,7 +269,11 @@ mod tests {
             (json!({"webhook_id": "7"}), false),
         ];
         for (changes, expected) in table {
-            assert_eq!(is_from_a_person(&raw(changes.clone()), ME), expected, "{changes}");
+            assert_eq!(
+                is_from_a_person(&raw(changes.clone()), ME),
+                expected,
+                "{changes}"
+            );
         }
     }
 
@@ -369,8 +377,10 @@ mod tests {
             ["a sticker named \"Wave\""]
         );
         assert_eq!(
-            described(json!({"content": "", "poll": {"question": {"text": "Tea?"}, "answers": [
-                {"poll_media": {"text": "Yes"}}, {"poll_media": {"text": "No"}}]}})),
+            described(
+                json!({"content": "", "poll": {"question": {"text": "Tea?"}, "answers": [
+                {"poll_media": {"text": "Yes"}}, {"poll_media": {"text": "No"}}]}})
+            ),
             ["a poll: \"Tea?\", answers \"Yes\", \"No\""]
         );
         assert_eq!(

@@ -3,14 +3,16 @@
 //! A message from a channel that nobody has told of waits until Discord was asked for it, and whatever comes after it in
 //! that channel waits behind it. Nothing else ever waits here.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::Value;
 use serenity::all::{Context, Event, ShardManager};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::domain::ids::{ChannelId, GuildId, MessageId};
 use crate::domain::rules::Rules;
@@ -27,6 +29,9 @@ use super::wire;
 /// Edited messages whose last edit is remembered, to tell a new edit from a link preview.
 const EDITS: usize = 1024;
 
+/// How long a new session waits for its servers before it is reported.
+const BEGINNING: Duration = Duration::from_secs(10);
+
 /// Hears everything.
 pub(super) struct Listener {
     rest: Rest,
@@ -38,6 +43,7 @@ pub(super) struct Listener {
     held: HashMap<ChannelId, VecDeque<Piece>>,
     questions: JoinSet<Answered>,
     edits: BTreeMap<MessageId, i64>,
+    beginning: Option<Beginning>,
     renewals: Arc<AtomicU64>,
 }
 
@@ -46,6 +52,14 @@ pub(super) struct Listener {
 enum Piece {
     Message(Value),
     Ready(Inbound),
+}
+
+/// A session that has begun, but has not told everything yet.
+struct Beginning {
+    /// Configured servers that are still to come.
+    awaited: HashSet<GuildId>,
+    /// When no more is waited for: during an outage some never come.
+    until: Instant,
 }
 
 /// What a question about a message's channel and author gave.
@@ -76,6 +90,7 @@ impl Listener {
             held: HashMap::new(),
             questions: JoinSet::new(),
             edits: BTreeMap::new(),
+            beginning: None,
             renewals: Arc::default(),
         }
     }
@@ -136,7 +151,10 @@ impl Listener {
                     self.message_event(kind, source, raw);
                 }
             }
-            "GUILD_CREATE" => self.places.learn_guild(raw),
+            "GUILD_CREATE" => {
+                self.places.learn_guild(raw);
+                self.settle(guild);
+            }
             "GUILD_DELETE" if raw["unavailable"].as_bool() != Some(true) => {
                 self.places.forget_guild(guild);
             }
@@ -169,7 +187,31 @@ impl Listener {
             self.switchboard.register(application);
         }
         self.renewals.fetch_add(1, Ordering::Relaxed);
-        (self.handlers.inbound)(Inbound::NewSession);
+        let guilds = wire::list(&raw["guilds"]).iter();
+        let guilds = guilds.filter_map(|guild| wire::id(&guild["id"]).map(GuildId));
+        self.beginning = Some(Beginning {
+            awaited: guilds.filter(|id| self.rules.guilds.contains(id)).collect(),
+            until: Instant::now() + BEGINNING,
+        });
+        self.report_beginning();
+    }
+
+    /// Takes note that a server has told what it holds.
+    fn settle(&mut self, guild: GuildId) {
+        if let Some(beginning) = &mut self.beginning {
+            beginning.awaited.remove(&guild);
+            self.report_beginning();
+        }
+    }
+
+    /// Reports a new session once every server has told what it holds, since only then is known where something was missed.
+    fn report_beginning(&mut self) {
+        let is_over = |beginning: &mut Beginning| {
+            beginning.awaited.is_empty() || beginning.until <= Instant::now()
+        };
+        if self.beginning.take_if(is_over).is_some() {
+            (self.handlers.inbound)(Inbound::NewSession);
+        }
     }
 
     fn message_event(&mut self, kind: &str, source: Source, raw: &Value) {
@@ -181,8 +223,9 @@ impl Listener {
             "MESSAGE_CREATE" => (raw["author"].is_null() || inbound::is_from_a_person(raw, me))
                 .then(|| Piece::Message(raw.clone())),
             "MESSAGE_UPDATE" => self.edit(source, raw).map(Piece::Ready),
-            "MESSAGE_DELETE" => wire::id(&raw["id"])
-                .map(|id| Piece::Ready(deleted(vec![MessageId(id)]))),
+            "MESSAGE_DELETE" => {
+                wire::id(&raw["id"]).map(|id| Piece::Ready(deleted(vec![MessageId(id)])))
+            }
             _ => {
                 let ids = wire::ids(&raw["ids"]).map(MessageId).collect();
                 Some(Piece::Ready(deleted(ids)))
@@ -205,11 +248,12 @@ impl Listener {
         if self.edits.len() > EDITS {
             self.edits.pop_first();
         }
-        last.is_none_or(|last| at > last).then_some(Inbound::Edited {
-            message,
-            channel: source.channel,
-            text,
-        })
+        last.is_none_or(|last| at > last)
+            .then_some(Inbound::Edited {
+                message,
+                channel: source.channel,
+                text,
+            })
     }
 
     /// Hands a piece over, or lets it wait behind what waits already in its channel.
@@ -260,12 +304,22 @@ impl Listener {
         });
     }
 
-    /// Waits for the answer to a question, and hands over what waited for it. Waits for ever while nothing is asked.
+    /// Waits for the answer to a question, and hands over what waited for it; or for the end of a session's beginning.
+    /// Waits for ever while there is neither.
     pub(super) async fn pump(&mut self) {
-        match self.questions.join_next().await {
-            Some(Ok(answered)) => self.resume(answered),
-            Some(Err(error)) => tracing::error!(%error, "a question about a message broke off"),
-            None => std::future::pending().await,
+        let until = self.beginning.as_ref().map(|beginning| beginning.until);
+        let over = async {
+            match until {
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            Some(answered) = self.questions.join_next() => match answered {
+                Ok(answered) => self.resume(answered),
+                Err(error) => tracing::error!(%error, "a question about a message broke off"),
+            },
+            () = over => self.report_beginning(),
         }
     }
 
@@ -293,9 +347,16 @@ impl Listener {
 
 /// Returns whether an event of this kind would have been used.
 fn is_of_use(kind: &str) -> bool {
-    ["MESSAGE_", "INTERACTION_", "THREAD_", "CHANNEL_", "GUILD_CREATE", "READY"]
-        .iter()
-        .any(|prefix| kind.starts_with(prefix))
+    [
+        "MESSAGE_",
+        "INTERACTION_",
+        "THREAD_",
+        "CHANNEL_",
+        "GUILD_CREATE",
+        "READY",
+    ]
+    .iter()
+    .any(|prefix| kind.starts_with(prefix))
 }
 
 /// Asks for what a message lacks: its author, the author's roles, the place it stands in. An author who is no member any
@@ -319,21 +380,24 @@ async fn complete(
     if !raw["member"].is_object()
         && let Some(user) = wire::id(&raw["author"]["id"])
     {
-        let path = format!("guilds/{}/members/{user}", place.guild);
-        let call = Call::new("read member", Method::GET, path, Major::Guild(place.guild));
-        raw["member"] = rest.ask(call).await.unwrap_or_default();
+        raw["member"] = ask_member(rest, place.guild, user).await;
     }
     Ok((raw, place))
+}
+
+/// Asks for a member; somebody who has left is nothing.
+pub(super) async fn ask_member(rest: &Rest, guild: GuildId, user: u64) -> Value {
+    let path = format!("guilds/{guild}/members/{user}");
+    let call = Call::new("read member", Method::GET, path, Major::Guild(guild));
+    rest.ask(call).await.unwrap_or_default()
 }
 
 async fn ask_place(rest: &Rest, places: &Places, channel: ChannelId) -> Result<Place, RestError> {
     let path = format!("channels/{channel}");
     let call = Call::new("read channel", Method::GET, path, Major::Channel(channel));
     let raw: Value = rest.ask(call).await?;
-    places
-        .learn_channel(&raw, None)
-        .ok_or(RestError::Away {
-            call: "read channel",
-            why: "the answer describes no channel of a server".to_owned(),
-        })
+    places.learn_channel(&raw, None).ok_or(RestError::Away {
+        call: "read channel",
+        why: "the answer describes no channel of a server".to_owned(),
+    })
 }

@@ -9,7 +9,10 @@
 //! text into a log, and never say anything without naming whom it may notify.
 
 mod bodies;
+mod catch_up;
 mod commands;
+#[cfg(test)]
+mod fake;
 mod faults;
 mod fetch;
 mod gateway;

@@ -72,7 +72,7 @@ mod tests {
         let table = [
             ("plot.png", "plot.png"),
             ("out/my plot.png", "my_plot.png"),
-            ("../../.env", "env"),
+            ("../../.env", "file.env"),
             ("été.csv", "t.csv"),
             ("図.svg", "file.svg"),
             ("a\nb\0.txt", "a_b.txt"),

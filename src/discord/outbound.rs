@@ -40,8 +40,8 @@ const FORUM_TRIES: u32 = 5;
 /// The bot's hands on Discord; clones share everything.
 #[derive(Clone, Debug)]
 pub struct Outbound {
-    rest: Rest,
-    places: Arc<Places>,
+    pub(super) rest: Rest,
+    pub(super) places: Arc<Places>,
     ornaments: Arc<Semaphore>,
     tasks: TaskTracker,
 }
@@ -111,23 +111,16 @@ impl Outbound {
         .json(&bodies::create(channel, post, nonce, shape))
         .files(post.files.clone());
         let made: Value = self.rest.ask(call).await?;
-        wire::id(&made["id"])
-            .map(MessageId)
-            .ok_or(RestError::Away {
-                call: "create message",
-                why: "the answer names no message".to_owned(),
-            })
+        wire::id(&made["id"]).map(MessageId).ok_or(RestError::Away {
+            call: "create message",
+            why: "the answer names no message".to_owned(),
+        })
     }
 
     /// Brings an archived thread back.
     async fn reopen(&self, thread: ChannelId) -> Result<(), RestError> {
         let path = format!("channels/{thread}");
-        let call = Call::new(
-            "reopen thread",
-            Method::PATCH,
-            path,
-            Major::Channel(thread),
-        );
+        let call = Call::new("reopen thread", Method::PATCH, path, Major::Channel(thread));
         self.rest.send(call.json(&bodies::reopen())).await?;
         Ok(())
     }
@@ -243,7 +236,10 @@ impl Surface for Outbound {
         let call = Call::new("edit message", Method::PATCH, path, Major::Channel(channel))
             .json(&bodies::edit(&post));
         let mut edited = self.rest.send(call.clone()).await;
-        if edited.as_ref().is_err_and(|error| error.code() == code::ARCHIVED) {
+        if edited
+            .as_ref()
+            .is_err_and(|error| error.code() == code::ARCHIVED)
+        {
             edited = match self.reopen(channel).await {
                 Ok(()) => self.rest.send(call).await,
                 Err(error) => Err(error),
@@ -306,5 +302,289 @@ impl Surface for Outbound {
             }
             Err(error) => Err(meaning(error, "View Channel")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::{Fake, Said, Seen, said};
+    use super::*;
+
+    use std::collections::VecDeque;
+    use std::sync::Mutex;
+
+    use secrecy::SecretString;
+    use serde_json::json;
+
+    use crate::domain::ids::{AttachmentId, TurnId};
+
+    /// Returns hands on a server that gives these answers in turn, and then 200.
+    async fn hands(answers: Vec<Said>) -> (Fake, Outbound) {
+        let answers = Mutex::new(VecDeque::from(answers));
+        let next = move |_: &Seen| answers.lock().unwrap().pop_front();
+        let fake =
+            Fake::start(move |seen| next(seen).unwrap_or_else(|| said(200, json!({"id": "77"}))))
+                .await;
+        let rest = Rest::new(&fake.url, &SecretString::from("a.b.c")).unwrap();
+        (fake, Outbound::new(rest, Arc::default()))
+    }
+
+    fn refused(status: u16, code: u32) -> Said {
+        said(status, json!({"code": code, "message": "no"}))
+    }
+
+    fn lines(fake: &Fake) -> Vec<String> {
+        fake.seen().iter().map(Seen::line).collect()
+    }
+
+    const CHANNEL: ChannelId = ChannelId(5);
+
+    fn post() -> Post {
+        Post {
+            text: "hello".to_owned(),
+            reply_to: Some(MessageId(8)),
+            ..Post::default()
+        }
+    }
+
+    fn nonce() -> Nonce {
+        Nonce::of(TurnId(3), "a1")
+    }
+
+    fn file(name: &str, size: usize) -> Upload {
+        Upload {
+            name: name.to_owned(),
+            bytes: Bytes::from(vec![0; size]),
+        }
+    }
+
+    #[tokio::test]
+    async fn an_archived_thread_is_opened_again_once() {
+        let (fake, hands) = hands(vec![refused(400, 50_083)]).await;
+        let posted = hands.post(CHANNEL, post(), nonce()).await;
+        assert_eq!(posted, Ok(MessageId(77)));
+        let message = "POST channels/5/messages";
+        assert_eq!(lines(&fake), [message, "PATCH channels/5", message]);
+        assert_eq!(fake.seen()[1].body, json!({"archived": false}));
+    }
+
+    #[tokio::test]
+    async fn a_locked_thread_is_left_alone() {
+        let (fake, hands) = hands(vec![refused(400, 50_083), refused(403, 160_005)]).await;
+        let posted = hands.post(CHANNEL, post(), nonce()).await;
+        assert_eq!(posted, Err(SurfaceError::Locked));
+        assert_eq!(fake.seen().len(), 2);
+    }
+
+    #[tokio::test]
+    async fn an_edit_opens_an_archived_thread_again_too() {
+        let (fake, hands) = hands(vec![refused(400, 50_083)]).await;
+        assert_eq!(hands.edit(CHANNEL, MessageId(9), post()).await, Ok(()));
+        let message = "PATCH channels/5/messages/9";
+        assert_eq!(lines(&fake), [message, "PATCH channels/5", message]);
+    }
+
+    #[tokio::test]
+    async fn a_refused_message_is_sent_with_less() {
+        let (fake, hands) = hands(vec![refused(403, 160_002), refused(400, 50_035)]).await;
+        let post = Post {
+            buttons: vec![crate::driver::ports::Button::Stop(TurnId(3))],
+            ..post()
+        };
+        assert_eq!(hands.post(CHANNEL, post, nonce()).await, Ok(MessageId(77)));
+        let shown: Vec<[bool; 2]> = fake
+            .seen()
+            .iter()
+            .map(|seen| {
+                ["message_reference", "components"].map(|key| seen.body[key] != Value::Null)
+            })
+            .collect();
+        assert_eq!(shown, [[true, true], [false, true], [false, false]]);
+    }
+
+    #[tokio::test]
+    async fn a_message_that_stays_refused_is_given_up() {
+        let answers = vec![refused(400, 50_035), refused(400, 50_035)];
+        let (fake, hands) = hands(answers).await;
+        let posted = hands.post(CHANNEL, post(), nonce()).await;
+        assert!(matches!(posted, Err(SurfaceError::Refused(_))));
+        assert_eq!(fake.seen().len(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_lost_answer_makes_no_second_message() {
+        let (fake, hands) = hands(vec![said(502, json!(null))]).await;
+        assert!(hands.post(CHANNEL, post(), nonce()).await.is_ok());
+        let nonces: Vec<Value> = fake
+            .seen()
+            .iter()
+            .map(|seen| seen.body["nonce"].clone())
+            .collect();
+        assert_eq!(nonces, ["3a1", "3a1"]);
+    }
+
+    #[tokio::test]
+    async fn nothing_blank_is_ever_sent() {
+        let (fake, hands) = hands(Vec::new()).await;
+        let blank = Post {
+            text: " \n".to_owned(),
+            ..Post::default()
+        };
+        let posted = hands.post(CHANNEL, blank, nonce()).await;
+        assert!(matches!(posted, Err(SurfaceError::Refused(_))));
+        assert!(fake.seen().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_refused_file_lowers_the_limit_of_its_server() {
+        let (fake, hands) = hands(vec![refused(413, 40_005)]).await;
+        let channel = json!({"id": "5", "type": 0, "guild_id": "1"});
+        hands.places.learn_channel(&channel, None);
+        let post = Post {
+            files: vec![file("a.bin", 2000), file("a.bin", 10)],
+            ..post()
+        };
+        let posted = hands.post(CHANNEL, post, nonce()).await;
+        assert_eq!(posted, Err(SurfaceError::TooLarge));
+        assert_eq!(hands.file_limit(GuildId(1)), 1999);
+        let listed = json!([{"id": 0, "filename": "a.bin"}, {"id": 1, "filename": "a-2.bin"}]);
+        assert_eq!(fake.seen()[0].body["attachments"], listed);
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_hangs_there_already_is_taken() {
+        let (fake, hands) = hands(vec![refused(400, 160_004)]).await;
+        let opened = hands.open_thread(CHANNEL, MessageId(8), "plot it").await;
+        assert_eq!(opened, Ok(ThreadId(8)));
+        assert_eq!(lines(&fake), ["POST channels/5/messages/8/threads"]);
+    }
+
+    #[tokio::test]
+    async fn a_filtered_title_gives_way_to_a_neutral_one() {
+        let (fake, hands) = hands(vec![refused(400, 200_001)]).await;
+        let opened = hands.open_thread(CHANNEL, MessageId(8), "bad words").await;
+        assert_eq!(opened, Ok(ThreadId(8)));
+        assert_eq!(fake.seen()[1].body["name"], "Chat");
+    }
+
+    #[tokio::test]
+    async fn a_missing_permission_is_named() {
+        let (_fake, hands) = hands(vec![refused(403, 50_013), refused(403, 50_013)]).await;
+        let opened = hands.open_thread(CHANNEL, MessageId(8), "x").await;
+        let forbidden = |what: &str| SurfaceError::Forbidden(what.to_owned());
+        assert_eq!(opened, Err(forbidden("Create Public Threads")));
+        let posted = hands.post(CHANNEL, post(), nonce()).await;
+        assert_eq!(posted, Err(forbidden("Send Messages")));
+    }
+
+    #[tokio::test]
+    async fn deleting_what_is_gone_is_no_error() {
+        let (_fake, hands) = hands(vec![refused(404, 10_008), refused(404, 10_003)]).await;
+        assert_eq!(hands.delete(CHANNEL, MessageId(8)).await, Ok(()));
+        let gone = hands.delete(CHANNEL, MessageId(8)).await;
+        assert_eq!(gone, Err(SurfaceError::ChannelGone));
+    }
+
+    #[tokio::test]
+    async fn somebody_who_left_has_no_roles() {
+        let member = said(200, json!({"roles": ["3", "4"]}));
+        let (fake, hands) = hands(vec![member, refused(404, 10_007)]).await;
+        let roles = || hands.roles(GuildId(1), MemberId(7));
+        assert_eq!(roles().await, Ok(Some(vec![RoleId(3), RoleId(4)])));
+        assert_eq!(roles().await, Ok(None));
+        assert_eq!(fake.seen()[0].line(), "GET guilds/1/members/7");
+    }
+
+    #[tokio::test]
+    async fn reactions_are_put_and_taken_away_in_their_order() {
+        let (fake, hands) = hands(Vec::new()).await;
+        hands.react(CHANNEL, MessageId(8), "⏳");
+        hands.unreact(CHANNEL, MessageId(8), "⏳");
+        let path = "channels/5/messages/8/reactions/%E2%8F%B3/@me";
+        fake.sees(&format!("DELETE {path}")).await;
+        assert_eq!(lines(&fake)[0], format!("PUT {path}"));
+    }
+
+    #[tokio::test]
+    async fn decorations_are_left_out_where_work_waits() {
+        let (fake, hands) = hands(Vec::new()).await;
+        for _ in 0..200 {
+            hands.typing(CHANNEL);
+        }
+        hands.tasks.close();
+        hands.tasks.wait().await;
+        assert!((1..=ORNAMENTS).contains(&fake.seen().len()));
+    }
+
+    fn attachment(url: &Url, path: &str) -> Attachment {
+        Attachment {
+            id: AttachmentId(30),
+            message: Some(MessageId(8)),
+            name: "a.csv".to_owned(),
+            size: 3,
+            url: url.join(path).unwrap().to_string(),
+        }
+    }
+
+    use super::super::Url;
+
+    #[tokio::test]
+    async fn a_file_is_fetched_within_its_bound_and_without_the_token() {
+        let (fake, hands) = hands(vec![said(200, json!([1, 2])), said(200, json!([1, 2]))]).await;
+        let file = attachment(&fake.url, "/files/a.csv");
+        let fetched = hands.fetch(CHANNEL, &file, 5).await;
+        assert_eq!(fetched, Ok(Bytes::from_static(b"[1,2]")));
+        let fetched = hands.fetch(CHANNEL, &file, 4).await;
+        assert_eq!(fetched, Err(SurfaceError::TooLarge));
+        assert!(!fake.seen()[0].headers.contains_key("authorization"));
+    }
+
+    #[tokio::test]
+    async fn an_expired_address_is_asked_for_anew_also_above_the_thread() {
+        let place = Mutex::new(None);
+        let place = Arc::new(place);
+        let shared = Arc::clone(&place);
+        let fake = Fake::start(move |seen: &Seen| match seen.path.as_str() {
+            "/files/old" => said(403, json!({})),
+            "/files/new" => said(200, json!(7)),
+            "channels/2/messages/8" => {
+                let base: Url = shared.lock().unwrap().clone().unwrap();
+                let url = base.join("/files/new").unwrap().to_string();
+                said(
+                    200,
+                    json!({"id": "8", "attachments": [{"id": "30", "url": url}]}),
+                )
+            }
+            _ => refused(404, 10_008),
+        })
+        .await;
+        *place.lock().unwrap() = Some(fake.url.clone());
+        let rest = Rest::new(&fake.url, &SecretString::from("a.b.c")).unwrap();
+        let hands = Outbound::new(rest, Arc::default());
+        let thread = json!({"id": "5", "type": 11, "guild_id": "1", "parent_id": "2"});
+        hands.places.learn_channel(&thread, None);
+        let file = attachment(&fake.url, "/files/old");
+        assert_eq!(
+            hands.fetch(CHANNEL, &file, 9).await,
+            Ok(Bytes::from_static(b"7"))
+        );
+    }
+
+    #[tokio::test]
+    async fn a_redirect_is_not_followed_and_another_host_not_asked() {
+        let elsewhere = Said {
+            headers: vec![("location", "http://127.0.0.1:1/".to_owned())],
+            ..said(302, json!({}))
+        };
+        let (fake, hands) = hands(vec![elsewhere]).await;
+        let other = Url::parse("http://127.0.0.1:1/").unwrap();
+        for file in [attachment(&fake.url, "/files/a"), attachment(&other, "/a")] {
+            let fetched = hands.fetch(CHANNEL, &file, 9).await;
+            assert!(
+                matches!(fetched, Err(SurfaceError::Refused(_))),
+                "{fetched:?}"
+            );
+        }
+        assert_eq!(fake.seen().len(), 1);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
-use crate::domain::ids::{ChannelId, GuildId};
+use crate::domain::ids::{ChannelId, GuildId, MessageId};
 use crate::domain::venue::{Place, PlaceKind};
 
 use super::wire;
@@ -37,6 +37,16 @@ struct Known {
     roles: HashMap<GuildId, u64>,
     limits: HashMap<GuildId, u64>,
     places: HashMap<ChannelId, Place>,
+    newest: HashMap<ChannelId, MessageId>,
+}
+
+impl Known {
+    fn forget(&mut self, gone: impl Fn(&Place) -> bool) {
+        self.places.retain(|_, place| !gone(place));
+        let places = &self.places;
+        self.newest
+            .retain(|channel, _| places.contains_key(channel));
+    }
 }
 
 impl Places {
@@ -62,6 +72,10 @@ impl Places {
         let channels = wire::list(&raw["channels"]).iter();
         for channel in channels.chain(wire::list(&raw["threads"])) {
             self.learn_channel(channel, Some(guild));
+            let newest = wire::id(&channel["last_message_id"]).map(MessageId);
+            if let (Some(channel), Some(newest)) = (wire::id(&channel["id"]), newest) {
+                self.known().newest.insert(ChannelId(channel), newest);
+            }
         }
         for role in wire::list(&raw["roles"]) {
             self.learn_role(guild, role);
@@ -85,7 +99,7 @@ impl Places {
         let place = place(raw, guild)?;
         let archived = raw["thread_metadata"]["archived"].as_bool() == Some(true);
         if archived {
-            self.known().places.remove(&place.channel);
+            self.known().forget(|known| known.channel == place.channel);
         } else {
             self.known().places.insert(place.channel, place);
         }
@@ -95,8 +109,7 @@ impl Places {
     /// Forgets a channel or thread, and the threads that hang in it.
     pub(super) fn forget_channel(&self, channel: ChannelId) {
         self.known()
-            .places
-            .retain(|id, place| *id != channel && place.parent != Some(channel));
+            .forget(|place| place.channel == channel || place.parent == Some(channel));
     }
 
     /// Forgets a server that the bot was taken from.
@@ -104,7 +117,7 @@ impl Places {
         let mut known = self.known();
         known.roles.remove(&guild);
         known.limits.remove(&guild);
-        known.places.retain(|_, place| place.guild != guild);
+        known.forget(|place| place.guild == guild);
     }
 
     /// Returns the place of a channel, if it is known.
@@ -112,10 +125,22 @@ impl Places {
         self.known().places.get(&channel).copied()
     }
 
+    /// Returns the places where, when the last session began, something newer than `after` stood.
+    pub(super) fn with_news(&self, after: MessageId) -> Vec<Place> {
+        let known = self.known();
+        let news = known.newest.iter().filter(|(_, newest)| **newest > after);
+        news.filter_map(|(channel, _)| known.places.get(channel).copied())
+            .collect()
+    }
+
     /// Returns the bytes that one file may have on a server.
     pub(super) fn file_limit(&self, guild: GuildId) -> u64 {
         let known = self.known();
-        known.limits.get(&guild).copied().unwrap_or(LEAST_FILE_LIMIT)
+        known
+            .limits
+            .get(&guild)
+            .copied()
+            .unwrap_or(LEAST_FILE_LIMIT)
     }
 
     /// Learns from a refusal that files of this size are too large for the server of that channel.

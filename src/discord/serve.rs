@@ -228,7 +228,8 @@ impl Discord {
                 renewed = sessions;
                 match Announced::ask(&self.rest).await {
                     Ok(announced) if announced.is_exhausted() => {
-                        let why = "hardly any session start is left: the connection breaks too often";
+                        let why =
+                            "hardly any session start is left: the connection breaks too often";
                         return Fatal::Deaf(why.to_owned());
                     }
                     Ok(_) if unwell => {

@@ -83,16 +83,17 @@ impl<'a> Line<'a> {
             reply.text
         };
         let files = names::clean(reply.files);
-        let failed = if self.began.elapsed() > OPEN {
-            SurfaceError::MessageGone
-        } else {
-            match self.edit(&text, files).await {
-                Ok(()) => return,
-                Err(error) => meaning(error, "Attach Files"),
-            }
+        let had_files = !files.is_empty();
+        if self.began.elapsed() > OPEN {
+            return self.say_in_channel(&text).await;
+        }
+        let Err(error) = self.edit(&text, files).await else {
+            return;
         };
-        match failed {
-            SurfaceError::TooLarge | SurfaceError::Forbidden(_) | SurfaceError::Refused(_) => {
+        match meaning(error, "Attach Files") {
+            SurfaceError::TooLarge | SurfaceError::Forbidden(_) | SurfaceError::Refused(_)
+                if had_files =>
+            {
                 let text = format!("{text}\n-# Discord did not take the file.");
                 if let Err(error) = self.edit(text.trim_start(), Vec::new()).await {
                     tracing::warn!(%error, "an interaction could not be answered");

@@ -142,7 +142,10 @@ impl Switchboard {
     /// Lets what was begun come to its end, for a moment.
     pub(super) async fn finish(&self) {
         self.tasks.close();
-        if tokio::time::timeout(FINISH, self.tasks.wait()).await.is_err() {
+        if tokio::time::timeout(FINISH, self.tasks.wait())
+            .await
+            .is_err()
+        {
             tracing::warn!("commands were cut off by the end of the bot");
         }
     }

@@ -27,15 +27,7 @@ const LONGEST_CHOICE: usize = 100;
 
 /// Returns all commands.
 pub(super) fn all() -> Vec<poise::Command<Front, Infallible>> {
-    vec![
-        ask(),
-        stop(),
-        me(),
-        usage(),
-        grant(),
-        revoke(),
-        grants(),
-    ]
+    vec![ask(), stop(), me(), usage(), grant(), revoke(), grants()]
 }
 
 /// What a level is called on Discord.
@@ -321,7 +313,10 @@ mod tests {
         for command in all() {
             let written = serde_json::to_value(command.create_as_slash_command()).unwrap();
             let description = written["description"].as_str().unwrap();
-            assert!((1..=100).contains(&description.chars().count()), "{written}");
+            assert!(
+                (1..=100).contains(&description.chars().count()),
+                "{written}"
+            );
             for option in written["options"].as_array().unwrap() {
                 let description = option["description"].as_str().unwrap();
                 assert!((1..=100).contains(&description.chars().count()), "{option}");

@@ -47,6 +47,7 @@ pub struct Call {
     pub(super) name: &'static str,
     pub(super) method: Method,
     pub(super) path: String,
+    pub(super) query: Vec<(&'static str, String)>,
     pub(super) major: Major,
     pub(super) again: Again,
     pub(super) json: Option<Bytes>,
@@ -63,6 +64,7 @@ impl Call {
             name,
             method,
             path,
+            query: Vec::new(),
             major,
             again: Again::Safe,
             json: None,
@@ -70,6 +72,12 @@ impl Call {
             deadline: DEADLINE,
             ornament: false,
         }
+    }
+
+    /// Adds one parameter of the query.
+    pub fn query(mut self, name: &'static str, value: impl ToString) -> Call {
+        self.query.push((name, value.to_string()));
+        self
     }
 
     /// Sets the body. What cannot be written as JSON (no type of ours) is sent as `null`, which Discord refuses.

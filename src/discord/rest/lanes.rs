@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -9,6 +10,9 @@ use super::call::Major;
 
 /// Lanes above which those that nothing waits in are looked for.
 const TIDY_ABOVE: usize = 256;
+
+/// The longest wait for a limit that may not be the call's own.
+const SHARED_WAIT: Duration = Duration::from_secs(10);
 
 /// All queues. Those that are idle are dropped, so that their number follows the work and not the years.
 #[derive(Debug, Default)]
@@ -83,10 +87,19 @@ impl Lanes {
             .map_or(0, |lane| Arc::strong_count(lane) - 1)
     }
 
-    /// Returns when a call of this name may leave.
+    /// Returns when a call of this name may leave. As long as nothing is known of its limit, it may share any of those
+    /// that are used up, and waits for them, unless that would take long.
     pub(super) fn ready_at(&self, lane: &Lane, name: &'static str) -> Option<Instant> {
+        let key = self.key(name);
+        let is_known = key != name;
         let ready = lane.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        ready.get(&self.key(name)).copied()
+        let own = ready.get(&key).copied();
+        if is_known {
+            return own;
+        }
+        let soon = Instant::now() + SHARED_WAIT;
+        let shared = ready.values().copied().filter(|at| *at <= soon);
+        shared.chain(own).max()
     }
 
     /// Remembers which limit a call of this name falls under.

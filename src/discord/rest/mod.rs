@@ -292,6 +292,7 @@ impl Inner {
         let mut request = self
             .http
             .request(call.method.clone(), url)
+            .query(&call.query)
             .timeout(TRY + call.upload_time());
         if call.major != Major::Interaction {
             request = request.header(AUTHORIZATION, self.authorization.clone());
@@ -380,7 +381,12 @@ impl Inner {
         let global = scope == "global"
             || said["global"].as_bool() == Some(true)
             || headers.contains_key("x-ratelimit-global");
-        tracing::debug!(call = call.name, seconds = wanted, global, "discord wants a wait");
+        tracing::debug!(
+            call = call.name,
+            seconds = wanted,
+            global,
+            "discord wants a wait"
+        );
         match lane {
             _ if global => self.pace.pause(until),
             Some(lane) => self.lanes.hold(lane, call.name, until),

@@ -1,0 +1,103 @@
+//! Reads what was written while nobody listened. Only places where something new stands are read; what was heard after
+//! all, and what counts as a request, is for the driver to say.
+
+use std::collections::HashMap;
+
+use reqwest::Method;
+use serde_json::Value;
+
+use crate::domain::ids::MessageId;
+use crate::domain::venue::Place;
+use crate::driver::inbound::InboundMessage;
+
+use super::inbound;
+use super::listener::ask_member;
+use super::outbound::Outbound;
+use super::rest::{Call, Major, RestError};
+use super::wire;
+
+/// Messages of one page (resources/message, "Get Channel Messages").
+const PAGE: usize = 100;
+
+/// Pages of one place; what lies beyond is given up, and said so in the log.
+const PAGES: usize = 5;
+
+impl Outbound {
+    /// Returns what people wrote after `after`, oldest first, in all channels and active threads of the configured
+    /// servers. To be called after [`NewSession`](crate::driver::inbound::Inbound::NewSession), when it is known where
+    /// something new stands. A place that cannot be read is left out; messages that were heard come as well.
+    pub async fn missed(&self, after: MessageId) -> Vec<InboundMessage> {
+        let mut members = HashMap::new();
+        let mut missed = Vec::new();
+        for place in self.places.with_news(after) {
+            match self.history(place, after).await {
+                Ok(messages) => {
+                    for raw in messages {
+                        missed.extend(self.revive(raw, place, &mut members).await);
+                    }
+                }
+                Err(error) => tracing::warn!(%error, "a channel's history could not be read"),
+            }
+        }
+        missed.sort_by_key(|message| message.id);
+        missed
+    }
+
+    /// Reads one place, page by page.
+    async fn history(&self, place: Place, after: MessageId) -> Result<Vec<Value>, RestError> {
+        let mut messages = Vec::new();
+        let mut newest = after;
+        for _ in 0..PAGES {
+            let page = self.page(place, newest).await?;
+            let last = page.iter().filter_map(|raw| wire::id(&raw["id"])).max();
+            let is_last = page.len() < PAGE;
+            messages.extend(page);
+            match last {
+                Some(last) if !is_last => newest = MessageId(last),
+                _ => {
+                    if messages.is_empty() {
+                        // Without the permission Discord answers with an empty list.
+                        let channel = place.channel.0;
+                        tracing::warn!(channel, "is the permission Read Message History missing?");
+                    }
+                    return Ok(messages);
+                }
+            }
+        }
+        let channel = place.channel.0;
+        tracing::warn!(channel, "more was missed than is read");
+        Ok(messages)
+    }
+
+    async fn page(&self, place: Place, after: MessageId) -> Result<Vec<Value>, RestError> {
+        let path = format!("channels/{}/messages", place.channel);
+        let call = Call::new(
+            "read history",
+            Method::GET,
+            path,
+            Major::Channel(place.channel),
+        );
+        let call = call.query("after", after).query("limit", PAGE);
+        self.rest.ask(call).await
+    }
+
+    /// Turns a message of the history, which tells nothing about its author's roles, into ours.
+    async fn revive(
+        &self,
+        mut raw: Value,
+        place: Place,
+        members: &mut HashMap<u64, Value>,
+    ) -> Option<InboundMessage> {
+        let me = self.places.myself(place.guild);
+        let author = wire::id(&raw["author"]["id"])?;
+        if !inbound::is_from_a_person(&raw, me) {
+            return None;
+        }
+        if !members.contains_key(&author) {
+            let member = ask_member(&self.rest, place.guild, author).await;
+            members.insert(author, member);
+        }
+        raw["member"] = members.get(&author).cloned().unwrap_or_default();
+        inbound::message(&raw, me, place)
+    }
+}
