@@ -8,8 +8,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use innkeeper::domain::ids::AccountId;
-use innkeeper::sandbox::local::{Local, LocalOptions};
 use innkeeper::sandbox::Confinement;
+use innkeeper::sandbox::local::{Local, LocalOptions};
 use sandbox_checks::{Place, agent, processes_with, trace};
 
 /// Set in the process that only starts a run and dies: the homes' directory.
@@ -22,7 +22,12 @@ fn wrapped() -> bool {
 
 fn place(root: &Path, options: LocalOptions) -> Place {
     let local = Local::new(root.to_owned(), options).unwrap();
-    assert_eq!(local.describe().is_none(), wrapped(), "{:?}", local.describe());
+    assert_eq!(
+        local.describe().is_none(),
+        wrapped(),
+        "{:?}",
+        local.describe()
+    );
     Place {
         sandbox: Arc::new(local),
         account: AccountId("k3x9abcd".to_owned()),
@@ -53,7 +58,9 @@ async fn a_command_sees_its_home_and_projects_and_nothing_of_the_bot() {
             readable: vec![tool.clone()],
         },
     );
-    place.text(&format!("cd '{}' && echo x >made", project.display())).await;
+    place
+        .text(&format!("cd '{}' && echo x >made", project.display()))
+        .await;
     assert!(project.join("made").exists());
     let probe = place.sandbox.probe(&place.account).await.unwrap();
     assert_eq!(probe.confinement, Confinement::Works);
@@ -84,23 +91,37 @@ async fn a_run_outlives_the_bot_that_started_it() {
         // The other process: starts a run and is killed by a signal before it can tidy up.
         let place = place(Path::new(&root), LocalOptions::default());
         let (run, word) = known_run();
-        place.turns().start(&run, &agent("echo begun; cat; echo over", &word)).await.unwrap();
+        place
+            .turns()
+            .start(&run, &agent("echo begun; cat; echo over", &word))
+            .await
+            .unwrap();
         place.until(&run, "begun").await;
         nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL).unwrap();
     }
     let root = tempfile::tempdir().unwrap();
     let (run, word) = known_run();
     let status = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_run_outlives_the_bot_that_started_it", "--nocapture"])
+        .args([
+            "--exact",
+            "a_run_outlives_the_bot_that_started_it",
+            "--nocapture",
+        ])
         .env(STARTER, root.path())
         .status()
         .unwrap();
-    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
+    assert_eq!(
+        std::os::unix::process::ExitStatusExt::signal(&status),
+        Some(9)
+    );
     let place = place(root.path(), LocalOptions::default());
     assert!(!processes_with(&word).is_empty());
     place.turns().close_input(&run).await.unwrap();
     let (out, code) = place.rest(&run, 0).await;
-    assert_eq!(String::from_utf8(out).unwrap(), "begun\n{\"say\":\"first\"}\nover\n");
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        "begun\n{\"say\":\"first\"}\nover\n"
+    );
     assert_eq!(code, Some(0));
 }
 
@@ -136,7 +157,10 @@ fn everything_holds_for_an_ordinary_user_inside_bubblewrap() {
         .env("HOME", root.path())
         .status()
         .unwrap();
-    assert!(status.success(), "the tests as an ordinary user failed, see above");
+    assert!(
+        status.success(),
+        "the tests as an ordinary user failed, see above"
+    );
 }
 
 #[tokio::test]

@@ -215,7 +215,10 @@ mod tests {
     fn a_missing_place_is_no_fault_and_a_cut_search_says_so() {
         assert_eq!(shown(b"\x00\x00/h/w\x000 //\x00"), (vec![], false));
         assert_eq!(shown(b"\x00\x00\x00"), (vec![], false));
-        assert_eq!(shown(b"\x00\x00/h/w\x001 /h/w/a\x00"), (vec!["a".to_owned()], true));
+        assert_eq!(
+            shown(b"\x00\x00/h/w\x001 /h/w/a\x00"),
+            (vec!["a".to_owned()], true)
+        );
         // New files, but no list of the old ones.
         assert_eq!(shown(b"\x00\x00/h/w\x00"), (vec![], true));
     }

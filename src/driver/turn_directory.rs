@@ -82,6 +82,7 @@ cat in.more >&7
 
 /// Waits until the stream is longer than AT, the run's lock is free, or the time is up; then prints `state code size`
 /// and the bytes after AT. Both waits are woken by the kernel: `tail -f` by inotify, `flock` by the lock's release.
+/// (No `timeout` around `tail`: killed just as it forks, it leaves its child behind; seen with coreutils 9.1.)
 const FOLLOW: &str = r#"take DIR AT WAIT MOST
 cd -- "$DIR" 2>/dev/null && [ -e lock ] || { echo 'absent - 0'; exit 0; }
 state() {
@@ -91,9 +92,10 @@ size() { stat -c %s out.jsonl 2>/dev/null || echo 0; }
 now=$(state); size=$(size)
 if [ "$now" = running ] && [ "$size" -eq "$AT" ] && [ "$WAIT" -gt 0 ]; then
   [ -e out.jsonl ] || sleep 0.1
-  sh -c 'echo $$; exec timeout "$1" tail -c "+$2" -s 0.2 -f out.jsonl' sh "$WAIT" "$((AT + 1))" 2>/dev/null | {
+  sh -c 'echo $$; exec tail -c "+$1" -s 0.2 -f out.jsonl' sh "$((AT + 1))" 2>/dev/null | {
     read -r waiter
-    flock -s -w "$WAIT" lock sh -c 'kill "$1"' sh "$waiter" >/dev/null 2>&1 & watcher=$!
+    sh -c 'flock -s -w "$1" lock true & held=$!; trap "kill $held" TERM; wait $held; kill "$2"' \
+      sh "$WAIT" "$waiter" >/dev/null 2>&1 & watcher=$!
     head -c 1 >/dev/null
     kill "$waiter" "$watcher" 2>/dev/null
   }
@@ -294,7 +296,12 @@ impl TurnDirectory {
         ];
         spread(&mut vars, &SETTINGS, &start.settings, "settings")?;
         spread(&mut vars, &PROMPT, &start.system_prompt, "system prompt")?;
-        spread(&mut vars, &LAUNCH, &launch, "environment with the arguments")?;
+        spread(
+            &mut vars,
+            &LAUNCH,
+            &launch,
+            "environment with the arguments",
+        )?;
         spread(&mut vars, &LINE, &start.first_line, "request")?;
         let done = self.run(&run.account, START, vars, SHORT, 4096).await?;
         match done.code {
@@ -493,7 +500,9 @@ fn launch(run: &Run, start: &Start) -> Result<String, SandboxError> {
         text.push_str(&format!("export {name}={}\n", shell::quote(value)));
     }
     if start.argv.is_empty() || start.argv.iter().any(|word| word.contains('\0')) {
-        return Err(failed("the agent's arguments are empty or have a NUL in them"));
+        return Err(failed(
+            "the agent's arguments are empty or have a NUL in them",
+        ));
     }
     let argv: Vec<String> = start.argv.iter().map(|word| shell::quote(word)).collect();
     text.push_str(&format!(
@@ -603,7 +612,11 @@ mod tests {
         let safe: std::collections::HashSet<String> = ids.iter().map(|id| safe_id(id)).collect();
         assert_eq!(safe.len(), ids.len());
         for id in safe {
-            assert!(id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'), "{id}");
+            assert!(
+                id.bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'),
+                "{id}"
+            );
             assert!(id != "end" && id != "first");
         }
     }
@@ -620,10 +633,18 @@ mod tests {
             ("absent - 0\n", 10, RunState::Absent, false),
         ] {
             let chunk = chunk(10, &Bytes::from_static(out.as_bytes())).unwrap();
-            assert_eq!((chunk.offset, chunk.state, chunk.shrank), (offset, state, shrank), "{out:?}");
+            assert_eq!(
+                (chunk.offset, chunk.state, chunk.shrank),
+                (offset, state, shrank),
+                "{out:?}"
+            );
         }
         for nonsense in ["", "running", "running - x\n", "odd - 3\n"] {
-            assert_eq!(chunk(0, &Bytes::from_static(nonsense.as_bytes())), None, "{nonsense:?}");
+            assert_eq!(
+                chunk(0, &Bytes::from_static(nonsense.as_bytes())),
+                None,
+                "{nonsense:?}"
+            );
         }
     }
 

@@ -71,7 +71,10 @@ mod tests {
         for (out, words) in [
             ("/home/a\0no-bwrap\0", "install the package bubblewrap"),
             ("/home/a\0no-socat\0", "install the package socat"),
-            ("/home/a\0refused\0bwrap: No permissions", "(bwrap: No permissions): allow user namespaces"),
+            (
+                "/home/a\0refused\0bwrap: No permissions",
+                "(bwrap: No permissions): allow user namespaces",
+            ),
         ] {
             let probe = read(out.as_bytes()).unwrap();
             assert_eq!(probe.home, "/home/a");
@@ -84,8 +87,14 @@ mod tests {
 
     #[test]
     fn only_the_exact_word_counts_as_confined() {
-        assert_eq!(read(b"/h\0works\0").unwrap().confinement, Confinement::Works);
-        assert_ne!(read(b"/h\0worksnot\0").unwrap().confinement, Confinement::Works);
+        assert_eq!(
+            read(b"/h\0works\0").unwrap().confinement,
+            Confinement::Works
+        );
+        assert_ne!(
+            read(b"/h\0worksnot\0").unwrap().confinement,
+            Confinement::Works
+        );
         assert_eq!(read(b"h\0works\0"), None);
         assert_eq!(read(b"/h"), None);
         assert_eq!(read(b""), None);

@@ -50,10 +50,12 @@ const TOOLS: [&str; 24] = [
     "/etc/services",
     "/etc/ssl",
 ];
-/// How long an ended command's pipes are still read, and a killed run is given to go.
+/// How long a command is given beyond its limit, after which it ends by itself.
 const GRACE: Duration = Duration::from_secs(5);
 /// Bytes of standard error that are kept.
 const ERRORS: usize = 4096;
+/// How long the last complaints of an ended command are waited for.
+const LAST_WORDS: Duration = Duration::from_millis(20);
 /// How often a killed run is looked for before that is given up.
 const ROUNDS: u32 = 100;
 /// The pause between two looks.
@@ -183,13 +185,30 @@ impl Local {
         env: &[(String, String)],
     ) -> Result<Vec<u8>, SandboxError> {
         let home = self.home(account)?;
-        let mut args: Vec<String> = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
-            .into_iter()
-            .chain(["--new-session", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"])
-            .map(str::to_owned)
-            .collect();
+        let mut args: Vec<String> = [
+            "--unshare-user",
+            "--unshare-pid",
+            "--unshare-ipc",
+            "--unshare-uts",
+        ]
+        .into_iter()
+        .chain([
+            "--new-session",
+            "--proc",
+            "/proc",
+            "--dev",
+            "/dev",
+            "--tmpfs",
+            "/tmp",
+        ])
+        .map(str::to_owned)
+        .collect();
         let mut bind = |how: &str, from: &Path, to: &str| {
-            args.extend([how.to_owned(), from.to_string_lossy().into_owned(), to.to_owned()]);
+            args.extend([
+                how.to_owned(),
+                from.to_string_lossy().into_owned(),
+                to.to_owned(),
+            ]);
         };
         for tool in TOOLS {
             bind("--ro-bind-try", Path::new(tool), tool);
@@ -305,11 +324,18 @@ impl Sandbox for Local {
     }
 }
 
-/// Returns bubblewrap with its arguments on standard input, moved away so that the command does not see it.
+/// Returns bubblewrap with its arguments on standard input, moved away so that the command does not see it. Output goes
+/// by way of another descriptor: the namespace's first process keeps standard output open for as long as anything in it
+/// lives, and closes all but the first three (measured, bubblewrap 0.8).
 fn wrapped() -> Command {
     let mut command = Command::new("/bin/sh");
     command
-        .args(["-c", r#"exec bwrap --args 3 "$@" 3<&0 </dev/null"#, "bwrap"])
+        .args([
+            "-c",
+            r#"exec bwrap --args 3 "$@" 3<&0 4>&1 </dev/null >/dev/null"#,
+            "sh",
+        ])
+        .args(["sh", "-c", r#"exec "$@" >&4 4>&-"#, "sh"])
         .env_clear()
         .env("PATH", PATH)
         .current_dir("/")
@@ -328,42 +354,50 @@ fn plain(house: &Path, account: &AccountId, env: &[(String, String)]) -> Command
     command
 }
 
-/// Reads what a command writes, until it has ended.
+/// Reads what a command writes, until it has ended. Standard error is not waited for: what lives on may hold it.
 async fn gather(child: &mut Child, most: usize) -> Result<(Vec<u8>, Vec<u8>, i32), SandboxError> {
-    let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) else {
+    let (Some(out), Some(mut err)) = (child.stdout.take(), child.stderr.take()) else {
         return Err(SandboxError::Failed("a process without pipes".to_owned()));
     };
+    let io = |error: std::io::Error| SandboxError::Failed(format!("a pipe broke: {error}"));
     let mut gathered = Vec::new();
     let mut errors = Vec::new();
-    let mut out = out.take(most as u64 + 1);
-    let reading = async {
-        out.read_to_end(&mut gathered).await?;
+    let work = async {
+        out.take(most as u64 + 1)
+            .read_to_end(&mut gathered)
+            .await
+            .map_err(io)?;
         if gathered.len() > most {
-            return Ok(false);
+            return Err(SandboxError::TooMuch(most));
         }
-        Ok::<bool, std::io::Error>(true)
+        child.wait().await.map_err(io)
     };
-    let complaining = async {
-        let mut err = err;
-        (&mut err).take(ERRORS as u64).read_to_end(&mut errors).await?;
-        // The rest is let go, so that nobody waits for a full pipe.
-        tokio::io::copy(&mut err, &mut tokio::io::sink()).await
-    };
-    let io = |error: std::io::Error| SandboxError::Failed(format!("a pipe broke: {error}"));
-    let reading = async {
-        if reading.await.map_err(io)? {
-            Ok(())
-        } else {
-            Err(SandboxError::TooMuch(most))
+    let status = {
+        let complaints = keep_last(&mut err, &mut errors);
+        tokio::pin!(complaints, work);
+        tokio::select! {
+            status = &mut work => {
+                // What was written before the end is on its way.
+                let _ = tokio::time::timeout(LAST_WORDS, complaints).await;
+                status
+            }
+            () = &mut complaints => work.await,
         }
-    };
-    let complaining = async { complaining.await.map(|_| ()).map_err(io) };
-    tokio::try_join!(reading, complaining)?;
-    let status = child.wait().await.map_err(io)?;
+    }?;
     let code = status.code().unwrap_or_else(|| {
         128 + std::os::unix::process::ExitStatusExt::signal(&status).unwrap_or_default()
     });
     Ok((gathered, errors, code))
+}
+
+/// Reads to the end and keeps the last bytes.
+async fn keep_last(from: &mut (impl tokio::io::AsyncRead + Unpin), kept: &mut Vec<u8>) {
+    let mut piece = [0; 1024];
+    while let Ok(read @ 1..) = from.read(&mut piece).await {
+        kept.extend_from_slice(&piece[..read]);
+        let surplus = kept.len().saturating_sub(ERRORS);
+        kept.drain(..surplus);
+    }
 }
 
 /// Returns why commands cannot be wrapped, if they cannot.
@@ -425,7 +459,10 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let local = Local::new(root.path().join("homes"), LocalOptions::default()).unwrap();
         for name in ["", ".", "..", "a/b", "a b", "é"] {
-            assert!(local.house(&AccountId(name.to_owned())).is_err(), "{name:?}");
+            assert!(
+                local.house(&AccountId(name.to_owned())).is_err(),
+                "{name:?}"
+            );
         }
         assert!(local.house(&AccountId("k3-x_9".to_owned())).is_ok());
     }

@@ -129,7 +129,8 @@ impl OpenTerminal {
         let mut tries = 0;
         loop {
             let request = self.request(Method::GET, account, &path);
-            let looked = async { process(send(request.timeout(wait + GRACE)).await?, room, most).await };
+            let looked =
+                async { process(send(request.timeout(wait + GRACE)).await?, room, most).await };
             match looked.await {
                 Err(SandboxError::Away(_)) if tries < LOOKS => tries += 1,
                 looked => return looked,
@@ -172,9 +173,7 @@ impl Sandbox for OpenTerminal {
                 return Err(SandboxError::Slow(exec.limit));
             }
             let wait = WAIT.min(left.max(Duration::from_secs(1)));
-            running = self
-                .look(account, &running, wait, room, exec.most)
-                .await?;
+            running = self.look(account, &running, wait, room, exec.most).await?;
         }
     }
 
@@ -197,7 +196,14 @@ impl Sandbox for OpenTerminal {
             vars: vec![
                 ("DIR", shell::path(&target.directory)?.into_bytes()),
                 ("RUN", target.mark.clone().into_bytes()),
-                ("ALONE", if target.alone { b"yes".to_vec() } else { b"no".to_vec() }),
+                (
+                    "ALONE",
+                    if target.alone {
+                        b"yes".to_vec()
+                    } else {
+                        b"no".to_vec()
+                    },
+                ),
             ],
             limit: Duration::from_secs(30),
             most: 1024,
@@ -280,10 +286,7 @@ fn finish(exec: &Exec, text: &str, exit: Option<i32>) -> Result<Done, SandboxErr
         )));
     };
     let cut = || SandboxError::Away("the command was interrupted".to_owned());
-    let framed = begun
-        .find(":inn>")
-        .map(|at| &begun[..at])
-        .ok_or_else(cut)?;
+    let framed = begun.find(":inn>").map(|at| &begun[..at]).ok_or_else(cut)?;
     let (out, err) = framed.split_once(':').ok_or_else(cut)?;
     let mut out = STANDARD.decode(out).map_err(|_| cut())?;
     let err = STANDARD.decode(err).map_err(|_| cut())?;
@@ -336,11 +339,7 @@ async fn process(response: Response, room: usize, most: usize) -> Result<Process
 }
 
 /// Reads an answer of at most `room` bytes.
-async fn body(
-    mut response: Response,
-    room: usize,
-    most: usize,
-) -> Result<BytesMut, SandboxError> {
+async fn body(mut response: Response, room: usize, most: usize) -> Result<BytesMut, SandboxError> {
     let mut bytes = BytesMut::new();
     loop {
         let chunk = response
@@ -404,7 +403,10 @@ mod tests {
         let end = whole.find(":inn>").unwrap() + 5;
         for cut in begin + 5..end {
             assert!(
-                matches!(finish(&exec(99), &whole[..cut], None), Err(SandboxError::Away(_))),
+                matches!(
+                    finish(&exec(99), &whole[..cut], None),
+                    Err(SandboxError::Away(_))
+                ),
                 "cut at {cut}"
             );
         }

@@ -60,7 +60,14 @@ pub(super) async fn put(
             ("TMP", name.clone().into_bytes()),
             ("AT", at.to_string().into_bytes()),
             ("END", end.to_string().into_bytes()),
-            ("LAST", if last { b"yes".to_vec() } else { b"no".to_vec() }),
+            (
+                "LAST",
+                if last {
+                    b"yes".to_vec()
+                } else {
+                    b"no".to_vec()
+                },
+            ),
         ];
         let pieces = bytes[at..end].chunks(shell::PIECE).map(<[u8]>::to_vec);
         vars.extend(PIECES.into_iter().zip(pieces));
