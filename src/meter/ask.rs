@@ -1,0 +1,437 @@
+//! What a request to the provider asks for, as far as money is concerned.
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::price::{Cost, Price};
+
+/// The most web searches that one request may allow.
+pub const MOST_SEARCHES: u64 = 20;
+
+/// The largest context window of any model, in tokens: no request has more input than that.
+const LARGEST_WINDOW: u64 = 1_000_000;
+
+/// Bytes of written text that one token takes at most, on the average of a whole request. English and code take three
+/// to four.
+const MOST_BYTES_PER_TOKEN: u64 = 8;
+
+/// Bytes of written text that one token usually takes, on the dear side.
+pub(super) const USUAL_BYTES_PER_TOKEN: u64 = 3;
+
+/// Letters of base64 in a row that are not taken for written text: images and signatures take few tokens for their bytes.
+const BASE64_RUN: usize = 512;
+
+/// The shortest answer that is worth its input, in tokens.
+const LEAST_ANSWER: u64 = 256;
+
+/// The smallest thinking budget that the provider accepts, in tokens (Messages API reference, `thinking`).
+const LEAST_THINKING: u64 = 1024;
+
+/// Kinds of tools that cost nothing beyond tokens and counted searches, by the beginning of their `type`.
+const PRICED_TOOLS: [&str; 7] = [
+    "custom",
+    "bash_",
+    "text_editor_",
+    "memory_",
+    "tool_search_tool_",
+    "web_search_",
+    "web_fetch_",
+];
+
+/// Why a request cannot be let through.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotAsked {
+    /// The body is no request that can be read.
+    #[error("the request cannot be read: {0}")]
+    Unreadable(String),
+    /// Something whose price is not known.
+    #[error("{0} is not available here, because the meter cannot tell what it costs")]
+    Unpriced(String),
+    /// A web search tool without a bound.
+    #[error("a web search tool needs max_uses of at most {MOST_SEARCHES}")]
+    Searches,
+}
+
+/// A request for an answer.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// The model.
+    pub model: String,
+    /// Output tokens at most, as asked for.
+    pub max_tokens: u64,
+    /// Web searches at most.
+    pub searches: u64,
+    /// The thinking budget, where one is named.
+    thinking: Option<u64>,
+    /// Bytes of written text.
+    text: u64,
+    /// Whether the provider may search or fetch.
+    reads_web: bool,
+    places: Places,
+}
+
+/// Where numbers stand in the body: offset and length.
+#[derive(Clone, Debug)]
+struct Places {
+    max_tokens: (usize, usize),
+    budget: Option<(usize, usize)>,
+}
+
+/// The parts of a request that are looked at. A key that occurs twice is an error, so that nobody reads another one
+/// than the provider does.
+#[derive(Deserialize)]
+struct Wire<'a> {
+    model: String,
+    #[serde(borrow)]
+    max_tokens: &'a RawValue,
+    #[serde(borrow, default)]
+    thinking: Option<WireThinking<'a>>,
+    #[serde(default)]
+    tools: Option<Vec<WireTool>>,
+    #[serde(default)]
+    speed: Option<String>,
+    #[serde(default)]
+    inference_geo: Option<String>,
+    #[serde(default)]
+    mcp_servers: Option<Vec<IgnoredAny>>,
+    #[serde(default)]
+    container: Option<Value>,
+    #[serde(default)]
+    fallbacks: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct WireThinking<'a> {
+    #[serde(borrow, default)]
+    budget_tokens: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct WireTool {
+    #[serde(default, rename = "type")]
+    kind: Option<String>,
+    #[serde(default)]
+    max_uses: Option<u64>,
+}
+
+impl Ask {
+    /// Reads a request's body.
+    pub fn read(body: &[u8]) -> Result<Ask, NotAsked> {
+        let wire: Wire<'_> = serde_json::from_slice(body).map_err(unreadable)?;
+        refuse_unpriced(&wire)?;
+        let tools = wire.tools.as_deref().unwrap_or_default();
+        let budget = wire
+            .thinking
+            .as_ref()
+            .and_then(|thinking| thinking.budget_tokens);
+        Ok(Ask {
+            max_tokens: number(wire.max_tokens)?,
+            thinking: budget.map(number).transpose()?,
+            searches: searches(tools)?,
+            reads_web: tools.iter().any(|tool| tool.is("web_")),
+            text: written_text(body),
+            places: Places {
+                max_tokens: place(body, wire.max_tokens),
+                budget: budget.map(|budget| place(body, budget)),
+            },
+            model: wire.model,
+        })
+    }
+
+    /// Returns the least number of input tokens that this can be.
+    pub fn least_input(&self) -> u64 {
+        self.text / MOST_BYTES_PER_TOKEN
+    }
+
+    /// Returns the number of input tokens that this probably is.
+    pub fn usual_input(&self) -> u64 {
+        (self.text / USUAL_BYTES_PER_TOKEN).min(LARGEST_WINDOW)
+    }
+
+    /// Returns the greatest number of input tokens that this can be: pictures and documents can take more tokens than
+    /// bytes, and what the web gives is read as input again and again.
+    pub fn most_input(&self) -> u64 {
+        LARGEST_WINDOW * if self.reads_web { self.searches + 2 } else { 1 }
+    }
+
+    /// Returns the least number of output tokens with which the request is of use and is accepted.
+    pub fn least_output(&self) -> u64 {
+        let thinking = self.thinking.map_or(0, |_| LEAST_THINKING);
+        self.max_tokens.min(thinking + LEAST_ANSWER)
+    }
+
+    /// Returns the least that this can cost.
+    pub fn least_cost(&self, price: &Price) -> Cost {
+        self.least_input_cost(price) + Cost::of(self.least_output(), price.output)
+    }
+
+    /// Returns the least that its input can cost: all of it read from the cache.
+    pub fn least_input_cost(&self, price: &Price) -> Cost {
+        Cost::of(self.least_input(), price.cheapest_input())
+    }
+
+    /// Returns the body with at most `output` tokens asked for; a thinking budget is kept below that.
+    pub fn lowered(&self, body: Bytes, output: u64) -> Bytes {
+        if output >= self.max_tokens {
+            return body;
+        }
+        let mut edits = vec![(self.places.max_tokens, output)];
+        if let (Some(place), Some(budget)) = (self.places.budget, self.thinking) {
+            edits.push((place, budget.min(output.saturating_sub(LEAST_ANSWER))));
+        }
+        edits.sort_unstable();
+        let mut lowered = Vec::with_capacity(body.len());
+        let mut from = 0;
+        for ((start, length), number) in edits {
+            lowered.extend_from_slice(&body[from..start]);
+            lowered.extend_from_slice(number.to_string().as_bytes());
+            from = start + length;
+        }
+        lowered.extend_from_slice(&body[from..]);
+        lowered.into()
+    }
+
+    /// Returns whether the provider may read the web for it, which makes further input.
+    pub fn reads_web(&self) -> bool {
+        self.reads_web
+    }
+}
+
+impl WireTool {
+    fn is(&self, kind: &str) -> bool {
+        self.kind
+            .as_deref()
+            .is_some_and(|own| own.starts_with(kind))
+    }
+}
+
+/// Returns the model of a request that costs nothing (`count_tokens`).
+pub(super) fn model_of(body: &[u8]) -> Result<String, NotAsked> {
+    #[derive(Deserialize)]
+    struct Model {
+        model: String,
+    }
+    let Model { model } = serde_json::from_slice(body).map_err(unreadable)?;
+    Ok(model)
+}
+
+fn refuse_unpriced(wire: &Wire<'_>) -> Result<(), NotAsked> {
+    let unpriced = |what: &str| Err(NotAsked::Unpriced(what.to_owned()));
+    let is_set = |value: &Option<Value>| value.as_ref().is_some_and(|value| !value.is_null());
+    if wire
+        .speed
+        .as_deref()
+        .is_some_and(|speed| speed != "standard")
+    {
+        return unpriced("speed");
+    }
+    if wire
+        .inference_geo
+        .as_deref()
+        .is_some_and(|geo| geo != "global")
+    {
+        return unpriced("inference_geo");
+    }
+    if wire
+        .mcp_servers
+        .as_ref()
+        .is_some_and(|servers| !servers.is_empty())
+    {
+        return unpriced("mcp_servers");
+    }
+    if is_set(&wire.container) {
+        return unpriced("container");
+    }
+    if is_set(&wire.fallbacks) {
+        return unpriced("fallbacks");
+    }
+    let unknown = wire
+        .tools
+        .iter()
+        .flatten()
+        .find(|tool| tool.kind.is_some() && !PRICED_TOOLS.iter().any(|priced| tool.is(priced)));
+    match unknown.and_then(|tool| tool.kind.as_deref()) {
+        Some(kind) => unpriced(&format!("the tool {kind:.60}")),
+        None => Ok(()),
+    }
+}
+
+fn searches(tools: &[WireTool]) -> Result<u64, NotAsked> {
+    let mut all = 0_u64;
+    for tool in tools.iter().filter(|tool| tool.is("web_search_")) {
+        all = all.saturating_add(tool.max_uses.ok_or(NotAsked::Searches)?);
+    }
+    if all > MOST_SEARCHES {
+        return Err(NotAsked::Searches);
+    }
+    Ok(all)
+}
+
+fn number(raw: &RawValue) -> Result<u64, NotAsked> {
+    serde_json::from_str(raw.get()).map_err(unreadable)
+}
+
+fn unreadable(error: serde_json::Error) -> NotAsked {
+    NotAsked::Unreadable(error.to_string())
+}
+
+/// Returns where in `body` a value stands that was borrowed from it.
+fn place(body: &[u8], value: &RawValue) -> (usize, usize) {
+    let text = value.get();
+    (text.as_ptr() as usize - body.as_ptr() as usize, text.len())
+}
+
+/// Returns how many bytes are not part of a long run of base64.
+fn written_text(body: &[u8]) -> u64 {
+    let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
+    body.split(|byte| !is_base64(byte))
+        .map(|run| {
+            1 + if run.len() < BASE64_RUN {
+                run.len() as u64
+            } else {
+                0
+            }
+        })
+        .sum::<u64>()
+        .saturating_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRICE: Price = Price::usual(
+        crate::domain::money::Usd(3_000_000),
+        crate::domain::money::Usd(15_000_000),
+    );
+
+    fn ask(text: &str) -> Result<Ask, NotAsked> {
+        Ask::read(text.as_bytes())
+    }
+
+    #[test]
+    fn lowering_changes_the_two_numbers_and_nothing_else() {
+        let table = [
+            (
+                r#"{"model":"m","thinking":{"budget_tokens": 31999,"type":"enabled"}, "max_tokens" : 32000,"z":1}"#,
+                r#"{"model":"m","thinking":{"budget_tokens": 1744,"type":"enabled"}, "max_tokens" : 2000,"z":1}"#,
+            ),
+            (
+                r#"{"max_tokens":64000,"model":"m","thinking":{"type":"adaptive"},"messages":["max_tokens"]}"#,
+                r#"{"max_tokens":2000,"model":"m","thinking":{"type":"adaptive"},"messages":["max_tokens"]}"#,
+            ),
+            (
+                r#"{"max_tokens":7,"model":"m"}"#,
+                r#"{"max_tokens":7,"model":"m"}"#,
+            ),
+        ];
+        for (before, after) in table {
+            let body = Bytes::from(before);
+            assert_eq!(Ask::read(&body).unwrap().lowered(body, 2000), after);
+        }
+    }
+
+    #[test]
+    fn a_thinking_budget_stays_acceptable_when_it_is_lowered() {
+        let body =
+            Bytes::from(r#"{"model":"m","max_tokens":32000,"thinking":{"budget_tokens":31999}}"#);
+        let ask = Ask::read(&body).unwrap();
+        let lowered = Ask::read(&ask.lowered(body, ask.least_output())).unwrap();
+        assert_eq!((lowered.max_tokens, lowered.thinking), (1280, Some(1024)));
+    }
+
+    #[test]
+    fn what_has_no_known_price_is_refused_by_name() {
+        let table = [
+            (r#""speed":"fast""#, "speed"),
+            (r#""inference_geo":"us""#, "inference_geo"),
+            (r#""mcp_servers":[{}]"#, "mcp_servers"),
+            (r#""container":"c""#, "container"),
+            (r#""fallbacks":[{"model":"claude-opus-4-8"}]"#, "fallbacks"),
+            (
+                r#""tools":[{"name":"a"},{"type":"code_execution_20250825"}]"#,
+                "the tool code_execution_20250825",
+            ),
+            (
+                r#""tools":[{"type":"advisor_20260301","model":"claude-opus-4-8"}]"#,
+                "the tool advisor_20260301",
+            ),
+        ];
+        for (piece, name) in table {
+            let refused = ask(&format!(r#"{{"model":"m","max_tokens":1,{piece}}}"#)).unwrap_err();
+            assert_eq!(refused, NotAsked::Unpriced(name.to_owned()));
+        }
+    }
+
+    #[test]
+    fn what_is_harmless_passes() {
+        for piece in [
+            r#""speed":"standard""#,
+            r#""mcp_servers":[],"container":null,"tools":null"#,
+            r#""tools":[{"name":"Bash","input_schema":{}},{"type":"custom"},{"type":"web_search_20250305","max_uses":8}]"#,
+        ] {
+            ask(&format!(r#"{{"model":"m","max_tokens":1,{piece}}}"#)).unwrap();
+        }
+    }
+
+    #[test]
+    fn web_searches_need_a_bound() {
+        for uses in ["", r#","max_uses":21"#] {
+            let tool = format!(r#"{{"type":"web_search_20250305"{uses}}}"#);
+            let body = format!(r#"{{"model":"m","max_tokens":1,"tools":[{tool}]}}"#);
+            assert_eq!(ask(&body).unwrap_err(), NotAsked::Searches);
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_there_twice_is_an_error_however_it_is_spelt() {
+        for twice in [
+            r#"{"model":"claude-haiku-4-5","model":"claude-opus-4-8","max_tokens":1}"#,
+            r#"{"model":"claude-haiku-4-5","mod\u0065l":"claude-opus-4-8","max_tokens":1}"#,
+            r#"{"model":"m","max_tokens":1,"max_tokens":2}"#,
+        ] {
+            assert!(
+                matches!(ask(twice), Err(NotAsked::Unreadable(_))),
+                "{twice}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_no_request_is_an_error() {
+        for body in [
+            "",
+            "[]",
+            "{}",
+            r#"{"model":"m"}"#,
+            r#"{"model":"m","max_tokens":-1}"#,
+            r#"{"model":1,"max_tokens":1}"#,
+        ] {
+            assert!(matches!(ask(body), Err(NotAsked::Unreadable(_))), "{body}");
+        }
+    }
+
+    #[test]
+    fn pictures_are_not_counted_as_written_text() {
+        let picture = "iVBORw0KGgo".repeat(1000);
+        let body =
+            format!(r#"{{"model":"m","max_tokens":1,"messages":["{picture}","look at it"]}}"#);
+        let ask = ask(&body).unwrap();
+        assert!(ask.least_input() < 12, "{}", ask.least_input());
+    }
+
+    #[test]
+    fn the_least_cost_is_a_cached_input_and_a_short_answer() {
+        let body = format!(
+            r#"{{"model":"m","max_tokens":100000,"x":"{}"}}"#,
+            "words ".repeat(4000)
+        );
+        let ask = ask(&body).unwrap();
+        assert_eq!(ask.least_input(), body.len() as u64 / 8);
+        let least = Cost::of(ask.least_input(), PRICE.cache_read) + Cost::of(256, PRICE.output);
+        assert_eq!(ask.least_cost(&PRICE), least);
+    }
+}
