@@ -2,7 +2,7 @@
 
 use crate::agent::safe_text::strip_tags;
 use crate::domain::chat::Chat;
-use crate::domain::turn_record::{Part, Stage, TurnRecord};
+use crate::domain::turn_record::{Part, Sent, Stage, TurnRecord};
 use crate::present;
 use crate::store::StoreError;
 use crate::turn::collect::{self, DeliveryLimits, Plan};
@@ -19,7 +19,28 @@ pub fn plan(house: &House, chat: &Chat, turn: &Turn, record: &mut TurnRecord) {
     let limits = DeliveryLimits::for_files_of(per_file);
     let plan = collect::plan(&turn.collected().files, &limits);
     record.parts = parts(chat, turn, &plan);
+    if hangs_on(chat, record) {
+        call_by_name(record);
+    }
     record.receipt = record.live.map(|_| present::live::receipt(turn));
+}
+
+/// Returns whether the request is the message that its thread hangs on: it stands in the channel above, and Discord takes no
+/// reply across channels.
+pub fn hangs_on(chat: &Chat, record: &TurnRecord) -> bool {
+    chat.place == chat.thread.channel() && record.request.message.is_some_and(|message| message.0 == chat.thread.0)
+}
+
+/// Names the asker at the head of the answer, since without a reply nothing else would notify them.
+fn call_by_name(record: &mut TurnRecord) {
+    let name = format!("<@{}>", record.request.author.member);
+    match record.parts.first_mut() {
+        Some(first) if first.text.chars().count() + name.chars().count() < present::page::LIMIT => {
+            first.text = format!("{name}\n{}", first.text).trim_end().to_owned();
+        }
+        Some(_) => record.parts.insert(0, Part { text: name, files: Vec::new(), sent: Sent::No }),
+        None => {}
+    }
 }
 
 /// Returns the answer's messages. The chat's word, by which speakers are told apart, shows in none of them.

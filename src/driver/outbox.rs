@@ -10,6 +10,7 @@ use crate::present::notice;
 use crate::sandbox::SandboxError;
 use crate::store::StoreError;
 
+use super::deliver;
 use super::house::House;
 use super::ports::{Nonce, Post, SurfaceError, Upload};
 
@@ -37,7 +38,7 @@ async fn send(house: &House, chat: &Chat, record: &TurnRecord, index: usize) -> 
         let (files, missing) = fetch(house, chat, &part).await;
         let post = Post {
             text: with_lines(&part.text, &missing),
-            reply_to: record.request.message.filter(|_| index == 0),
+            reply_to: record.request.message.filter(|_| index == 0 && !deliver::hangs_on(chat, record)),
             ping: Some(record.request.author.member).filter(|_| index == 0),
             files,
             ..Post::default()

@@ -86,7 +86,7 @@ impl Stage<'_> {
         let answered = |world: &Value| {
             thread(world, at).is_some_and(|it| {
                 bots(it).any(|message| {
-                    message["reply_to"].as_str() == Some(at)
+                    list(message, "pings").any(|name| name == "ada")
                         && list(message, "attachments")
                             .any(|file| file["name"].as_str().is_some_and(|name| name.ends_with(".png")))
                 })
