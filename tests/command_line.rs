@@ -81,10 +81,10 @@ fn invite_prints_the_address_alone_and_ends_with_0() {
 fn what_cannot_be_used_ends_with_2_and_a_sentence_on_standard_error() {
     let folder = tempfile::tempdir().unwrap();
     let no_token = [("INNKEEPER_DISCORD__TOKEN", "hush")];
-    let cases: [(&[&str], &[(&str, &str)], &str); 4] = [
+    let cases = [
         (
-            &["invite", "--config", "nowhere.toml"],
-            &[],
+            ["invite", "--config", "nowhere.toml"].as_slice(),
+            [].as_slice(),
             "nowhere.toml: does not exist",
         ),
         (&["invite"], &[], "discord.token is missing"),
