@@ -111,13 +111,17 @@ impl Config {
             .map_err(|error| Faults(error.into_iter().map(|e| Fault::unread(file, &e)).collect()))?
             .into_dict()
             .unwrap_or_default();
+        let unknown = top
+            .keys()
+            .filter_map(|name| fault::unknown_section(name, &figment, file));
+        let slips = sources
+            .environment
+            .iter()
+            .filter_map(|(name, _)| fault::single_underscore(name));
         Reader {
             figment: &figment,
             file,
-            faults: top
-                .keys()
-                .filter_map(|name| fault::unknown_section(name, &figment, file))
-                .collect(),
+            faults: unknown.chain(slips).collect(),
         }
         .config(sources)
     }

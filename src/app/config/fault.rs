@@ -154,6 +154,23 @@ pub(super) fn unknown_section(name: &str, figment: &Figment, file: &Path) -> Opt
     })
 }
 
+/// Returns the fault of a variable that would be a key's if it had one more underscore: it says nothing as it is, and
+/// its owner would not notice.
+pub(super) fn single_underscore(name: &str) -> Option<Fault> {
+    let (section, key) = sections::all()
+        .into_iter()
+        .flat_map(|(section, keys)| keys.iter().map(move |key| (section, *key)))
+        .find(|(section, key)| name == variable_of_path(&[section, key]).replace("__", "_"))?;
+    Some(Fault {
+        origin: name.to_owned(),
+        key: format!("{section}.{key}"),
+        what: format!(
+            "is not given by this: write {}",
+            variable_of_path(&[section, key])
+        ),
+    })
+}
+
 fn unknown_key(section: &str, name: &str, known: &[&str]) -> String {
     if let Some(near) = nearest(name, known) {
         format!("is no key: do you mean {near}?")

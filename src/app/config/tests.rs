@@ -463,6 +463,23 @@ fn a_fault_names_the_variable_that_it_came_from() {
 }
 
 #[test]
+fn a_variable_with_too_few_underscores_is_not_overlooked() {
+    let slip = [("INNKEEPER_SANDBOX_API_KEY_FILE", "x")];
+    insta::assert_snapshot!(settings_with(LEAST, &slip).unwrap_err(), @"INNKEEPER_SANDBOX_API_KEY_FILE: sandbox.api_key_file is not given by this: write INNKEEPER_SANDBOX__API_KEY_FILE");
+    assert!(settings_with(LEAST, &[("INNKEEPER_OPEN_TERMINAL", "x")]).is_ok());
+}
+
+#[test]
+fn the_readme_shows_a_configuration_without_faults() {
+    let readme = include_str!("../../../README.md");
+    let (_, after) = readme.split_once("```toml\n").unwrap();
+    let (toml, _) = after.split_once("```").unwrap();
+    let secret_file = regex::Regex::new(r"(?m)^(\w+)_file = .*$").unwrap();
+    let settings = settings(&secret_file.replace_all(toml, "$1 = \"x\""));
+    assert_eq!(settings.catalogue.0.len(), 1);
+}
+
+#[test]
 fn a_fault_names_the_file_that_it_came_from() {
     let faults = settings_with(&least_and("[time]\nzone = \"Mars\""), &[]).unwrap_err();
     assert!(faults.0[0].origin.ends_with("/innkeeper.toml"), "{faults}");
