@@ -862,3 +862,39 @@ async fn a_close_without_a_code_stops_no_timer_of_the_bot() {
     );
     house.close().await;
 }
+
+/// Waits until the gateway reports this.
+async fn hears(gateway: &mut super::gateway::Gateway, wanted: &str) {
+    while let Some((_, event)) = gateway.heard.recv().await {
+        if event.name().as_deref() == Some(wanted) {
+            return;
+        }
+    }
+    panic!("the gateway ended before {wanted}");
+}
+
+#[tokio::test]
+async fn a_connection_is_well_while_it_stands_and_unwell_while_it_hangs() {
+    let fake = Fake::start(|_| gateway_is_here()).await;
+    let token = SecretString::from("a.b.c");
+    let started = super::gateway::Gateway::start(&token, &fake.url, fake.gateway_url()).await;
+    let Ok(mut gateway) = started else {
+        panic!("the gateway starts");
+    };
+    for wanted in ["READY", "RESUMED"] {
+        hears(&mut gateway, wanted).await;
+        let well = async { while !gateway.control.is_well().await {} };
+        tokio::time::timeout(Duration::from_secs(10), well)
+            .await
+            .unwrap();
+        if wanted == "READY" {
+            fake.ask_to_reconnect();
+        }
+    }
+    fake.hang_up();
+    let unwell = async { while gateway.control.is_well().await {} };
+    tokio::time::timeout(Duration::from_secs(15), unwell)
+        .await
+        .unwrap();
+    gateway.close().await;
+}
