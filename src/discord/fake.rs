@@ -143,6 +143,17 @@ impl Fake {
         self.inner.events.send(Value::Null).unwrap();
     }
 
+    /// Lets the gateway ask for a new connection.
+    pub(super) fn ask_to_reconnect(&self) {
+        self.inner.events.send(json!({"op": 7, "d": null})).unwrap();
+    }
+
+    /// Returns where the gateway is.
+    pub(super) fn gateway_url(&self) -> Url {
+        let url = format!("ws://127.0.0.1:{}/gw/", self.url.port().unwrap());
+        Url::parse(&url).unwrap()
+    }
+
     /// Lets the gateway report something.
     pub(super) fn report(&self, kind: &str, data: Value) {
         let event = json!({"op": 0, "s": 9, "t": kind, "d": data});
@@ -196,7 +207,7 @@ pub(super) fn gateway_is_here() -> Said {
 }
 
 fn announced(fake: &Fake) -> Said {
-    let url = format!("ws://127.0.0.1:{}/gw/", fake.url.port().unwrap());
+    let url = fake.gateway_url();
     let limit = json!({"total": 1000, "remaining": 999, "reset_after": 1000, "max_concurrency": 1});
     said(
         200,
@@ -226,6 +237,10 @@ async fn converse(fake: Fake, mut socket: WebSocket) {
                 let said: Value = serde_json::from_str(&text).unwrap();
                 match said["op"].as_u64() {
                     Some(1) => send(&mut socket, &json!({"op": 11})).await,
+                    Some(6) => {
+                        let resumed = json!({"op": 0, "s": 9, "t": "RESUMED", "d": {"_trace": []}});
+                        send(&mut socket, &resumed).await;
+                    }
                     Some(2) => identify(&fake, &mut socket, said["d"].clone()).await,
                     _ => {}
                 }

@@ -772,12 +772,46 @@ fn past(id: u64, author: &str) -> Value {
     message
 }
 
-#[tokio::test]
+/// Returns a listener on a Discord that does not answer.
+fn listener(calls: &Calls) -> super::listener::Listener {
+    let url = Url::parse("http://127.0.0.1:1").unwrap();
+    let rest = rest::Rest::new(&url, &SecretString::from("a.b.c")).unwrap();
+    super::listener::Listener::new(rest, Arc::default(), rules(), handlers(calls))
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_never_comes_does_not_hold_up_the_session_for_ever() {
-    let house = House::with(|_| None).await;
-    house.fake.session().await;
-    house.calls.until("new session").await;
-    house.close().await;
+    let calls = Calls(watch::Sender::new(Vec::new()));
+    let mut listener = listener(&calls);
+    let began = tokio::time::Instant::now();
+    listener.report(
+        "READY",
+        &json!({"user": {"id": "99"}, "guilds": [{"id": "1"}]}),
+    );
+    assert!(calls.0.borrow().is_empty());
+    listener.pump().await;
+    assert_eq!(*calls.0.borrow(), ["new session"]);
+    assert_eq!(began.elapsed().as_secs(), 10);
+}
+
+#[tokio::test]
+async fn a_session_without_our_server_is_reported_at_once() {
+    let calls = Calls(watch::Sender::new(Vec::new()));
+    let ready = json!({"user": {"id": "99"}, "guilds": [{"id": "3"}]});
+    listener(&calls).report("READY", &ready);
+    assert_eq!(*calls.0.borrow(), ["new session"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_channel_that_cannot_be_found_does_not_stop_itself_or_others() {
+    let calls = Calls(watch::Sender::new(Vec::new()));
+    let mut listener = listener(&calls);
+    listener.report("MESSAGE_CREATE", &message("100", "6", "lost"));
+    let deleted = json!({"id": "100", "channel_id": "6", "guild_id": "1"});
+    listener.report("MESSAGE_DELETE", &deleted);
+    assert!(calls.0.borrow().is_empty());
+    listener.pump().await;
+    assert_eq!(*calls.0.borrow(), ["deleted 100"]);
 }
 
 #[tokio::test]
@@ -827,4 +861,40 @@ async fn a_close_without_a_code_stops_no_timer_of_the_bot() {
         "a timer was {worst:?} late"
     );
     house.close().await;
+}
+
+/// Waits until the gateway reports this.
+async fn hears(gateway: &mut super::gateway::Gateway, wanted: &str) {
+    while let Some((_, event)) = gateway.heard.recv().await {
+        if event.name().as_deref() == Some(wanted) {
+            return;
+        }
+    }
+    panic!("the gateway ended before {wanted}");
+}
+
+#[tokio::test]
+async fn a_connection_is_well_while_it_stands_and_unwell_while_it_hangs() {
+    let fake = Fake::start(|_| gateway_is_here()).await;
+    let token = SecretString::from("a.b.c");
+    let started = super::gateway::Gateway::start(&token, &fake.url, fake.gateway_url()).await;
+    let Ok(mut gateway) = started else {
+        panic!("the gateway starts");
+    };
+    for wanted in ["READY", "RESUMED"] {
+        hears(&mut gateway, wanted).await;
+        let well = async { while !gateway.control.is_well().await {} };
+        tokio::time::timeout(Duration::from_secs(10), well)
+            .await
+            .unwrap();
+        if wanted == "READY" {
+            fake.ask_to_reconnect();
+        }
+    }
+    fake.hang_up();
+    let unwell = async { while gateway.control.is_well().await {} };
+    tokio::time::timeout(Duration::from_secs(15), unwell)
+        .await
+        .unwrap();
+    gateway.close().await;
 }

@@ -4,15 +4,17 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use crate::domain::time::Moment;
-use crate::driver::clock::{Clock, SystemClock};
+use crate::driver::clock::{Clock, SystemClock, TokioClock};
 
 /// The age from which on an interaction is left alone: it can hardly be acknowledged within Discord's three seconds, and
 /// is probably a replay.
 pub(super) const STALE: Duration = Duration::from_millis(2500);
 
-/// Tells ages by the quickest arrival so far, so that a clock that is some seconds wrong makes nothing look old.
+/// Tells ages by the quickest arrival so far, so that a clock that is some seconds wrong makes nothing look old; and by
+/// a clock that nobody sets, so that setting the machine's makes nothing look old either.
 #[derive(Debug)]
 pub(super) struct Ages {
+    clock: TokioClock,
     /// The least difference between arrival and id, in milliseconds.
     least: AtomicI64,
 }
@@ -20,6 +22,7 @@ pub(super) struct Ages {
 impl Default for Ages {
     fn default() -> Ages {
         Ages {
+            clock: TokioClock::starting_at(SystemClock.now()),
             least: AtomicI64::new(i64::MAX),
         }
     }
@@ -28,7 +31,7 @@ impl Default for Ages {
 impl Ages {
     /// Returns how long ago something was made that has just arrived.
     pub(super) fn of(&self, made: Moment) -> Duration {
-        self.at(made, SystemClock.now())
+        self.at(made, self.clock.now())
     }
 
     fn at(&self, made: Moment, now: Moment) -> Duration {

@@ -9,10 +9,10 @@ use tokio::time::Instant;
 
 use crate::domain::ids::{ChannelId, InteractionId, MemberId, TurnId};
 use crate::driver::inbound::Reply;
-use crate::driver::ports::{Nonce, Post, Surface, SurfaceError, Upload};
+use crate::driver::ports::{Nonce, Post, Surface, Upload};
 
 use super::super::bodies;
-use super::super::faults::{code, meaning};
+use super::super::faults::code;
 use super::super::names;
 use super::super::outbound::Outbound;
 use super::super::rest::{Again, Call, Major, Rest, RestError};
@@ -90,16 +90,17 @@ impl<'a> Line<'a> {
         let Err(error) = self.edit(&text, files).await else {
             return;
         };
-        match meaning(error, "Attach Files") {
-            SurfaceError::TooLarge | SurfaceError::Forbidden(_) | SurfaceError::Refused(_)
-                if had_files =>
-            {
-                let text = format!("{text}\n-# Discord did not take the file.");
-                if let Err(error) = self.edit(text.trim_start(), Vec::new()).await {
-                    tracing::warn!(%error, "an interaction could not be answered");
-                }
+        // The line's token is not valid any more (10015, 50027).
+        if matches!(error.status(), 401 | 404) {
+            return self.say_in_channel(&text).await;
+        }
+        tracing::warn!(%error, "an interaction could not be answered");
+        let refused = error.status() != 0;
+        if had_files && refused {
+            let text = format!("{text}\n-# Discord did not take the file.");
+            if let Err(error) = self.edit(text.trim_start(), Vec::new()).await {
+                tracing::warn!(%error, "an interaction could not be answered without files either");
             }
-            _ => self.say_in_channel(&text).await,
         }
     }
 
