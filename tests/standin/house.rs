@@ -264,7 +264,7 @@ pub(crate) fn commands() -> Value {
             {"type": 6, "name": "member", "description": "who", "required": true},
             {"type": 3, "name": "project", "description": "what", "required": true, "autocomplete": true},
         ]},
-        {"name": "guest", "description": "Guests", "default_member_permissions": "32", "options": [
+        {"name": "guest", "description": "Guests", "default_member_permissions": 32, "options": [
             {"type": 1, "name": "show", "description": "Shows"},
         ]},
     ])

@@ -137,6 +137,10 @@ fn register(state: &mut State, guild: Option<Id>, given: &Value) -> (Id, Value) 
             definition[key] = default;
         }
     }
+    // It may be given as a number; it is shown as a text.
+    if let Some(bits) = definition["default_member_permissions"].as_u64() {
+        definition["default_member_permissions"] = json!(bits.to_string());
+    }
     definition["id"] = json!(id.to_string());
     definition["application_id"] = json!(bot.to_string());
     definition["version"] = json!(version.to_string());

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Call, channels, number, ok, only, snowflake};
+use super::{Answer, Call, channels, number, ok, only, snowflake, switched_on};
 use crate::standin::clock::Id;
 use crate::standin::refused;
 use crate::standin::shared::State;
@@ -63,11 +63,7 @@ pub(super) fn answer(state: &State, call: &Call, guild: &str, rest: &[&str]) -> 
 
 fn show(state: &State, call: &Call, guild: &Guild) -> Value {
     let mut shown = guild.show();
-    if call
-        .query
-        .get("with_counts")
-        .is_some_and(|wanted| wanted == "true")
-    {
+    if switched_on(call, "with_counts") {
         shown["approximate_member_count"] = json!(guild.members.len());
         shown["approximate_presence_count"] = json!(state.gateway.connections());
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::body::Body;
 use super::messages::upload_limit;
-use super::{Answer, Call, NOTHING, ok, snowflake};
+use super::{Answer, Call, NOTHING, ok, snowflake, switched_on};
 use crate::standin::clock::Id;
 use crate::standin::refused::{self, Refused};
 use crate::standin::shared::State;
@@ -44,11 +44,7 @@ pub(super) fn callback(state: &mut State, call: &Call, id: &str, token: &str) ->
             return Err(Refused::field(&["type"], "BASE_TYPE_CHOICES", message));
         }
     }
-    if call
-        .query
-        .get("with_response")
-        .is_some_and(|wanted| wanted == "true")
-    {
+    if switched_on(call, "with_response") {
         return ok(show_callback(state, id, kind));
     }
     NOTHING

@@ -163,6 +163,13 @@ fn number(
     number.ok_or_else(|| Refused::field(&[key], "NUMBER_TYPE_MIN", message))
 }
 
+/// Tells whether a switch of the query is on.
+fn switched_on(call: &Call, key: &str) -> bool {
+    call.query
+        .get(key)
+        .is_some_and(|value| matches!(value.as_str(), "true" | "True" | "1"))
+}
+
 /// Finds a channel that the bot sees.
 fn seen(state: &State, channel: Id) -> Result<&Channel, Refused> {
     let place = state
