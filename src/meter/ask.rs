@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::price::{Cost, Price};
 
-/// The most web searches that one request may allow.
+/// The most web searches and fetches that one request may allow.
 pub const MOST_SEARCHES: u64 = 20;
 
 /// The largest context window of any model, in tokens: no request has more input than that.
@@ -50,8 +50,8 @@ pub enum NotAsked {
     /// Something whose price is not known.
     #[error("{0} is not available here, because the meter cannot tell what it costs")]
     Unpriced(String),
-    /// A web search tool without a bound.
-    #[error("a web search tool needs max_uses of at most {MOST_SEARCHES}")]
+    /// A tool that reads the web without a bound.
+    #[error("tools that search or fetch need max_uses, of at most {MOST_SEARCHES} together")]
     Searches,
 }
 
@@ -62,14 +62,12 @@ pub struct Ask {
     pub model: String,
     /// Output tokens at most, as asked for.
     pub max_tokens: u64,
-    /// Web searches at most.
+    /// Web searches and fetches at most.
     pub searches: u64,
     /// The thinking budget, where one is named.
     thinking: Option<u64>,
     /// Bytes of written text.
     text: u64,
-    /// Whether the provider may search or fetch.
-    reads_web: bool,
     places: Places,
 }
 
@@ -131,7 +129,6 @@ impl Ask {
             max_tokens: number(wire.max_tokens)?,
             thinking: budget.map(number).transpose()?,
             searches: searches(tools)?,
-            reads_web: tools.iter().any(|tool| tool.is("web_")),
             text: written_text(body),
             places: Places {
                 max_tokens: place(body, wire.max_tokens),
@@ -154,7 +151,7 @@ impl Ask {
     /// Returns the greatest number of input tokens that this can be: pictures and documents can take more tokens than
     /// bytes, and what the web gives is read as input again and again.
     pub fn most_input(&self) -> u64 {
-        LARGEST_WINDOW * if self.reads_web { self.searches + 2 } else { 1 }
+        LARGEST_WINDOW * (self.searches + 1)
     }
 
     /// Returns the least number of output tokens with which the request is of use and is accepted.
@@ -196,7 +193,7 @@ impl Ask {
 
     /// Returns whether the provider may read the web for it, which makes further input.
     pub fn reads_web(&self) -> bool {
-        self.reads_web
+        self.searches > 0
     }
 }
 
@@ -261,7 +258,7 @@ fn refuse_unpriced(wire: &Wire<'_>) -> Result<(), NotAsked> {
 
 fn searches(tools: &[WireTool]) -> Result<u64, NotAsked> {
     let mut all = 0_u64;
-    for tool in tools.iter().filter(|tool| tool.is("web_search_")) {
+    for tool in tools.iter().filter(|tool| tool.is("web_")) {
         all = all.saturating_add(tool.max_uses.ok_or(NotAsked::Searches)?);
     }
     if all > MOST_SEARCHES {
@@ -378,9 +375,13 @@ mod tests {
     }
 
     #[test]
-    fn web_searches_need_a_bound() {
-        for uses in ["", r#","max_uses":21"#] {
-            let tool = format!(r#"{{"type":"web_search_20250305"{uses}}}"#);
+    fn reading_the_web_needs_a_bound() {
+        for rest in [
+            "search_20250305\"",
+            "search_20250305\",\"max_uses\":21",
+            "fetch_20250910\"",
+        ] {
+            let tool = format!(r#"{{"type":"web_{rest}}}"#);
             let body = format!(r#"{{"model":"m","max_tokens":1,"tools":[{tool}]}}"#);
             assert_eq!(ask(&body).unwrap_err(), NotAsked::Searches);
         }

@@ -15,9 +15,10 @@
 //! [`Ask::most_input`] tokens, and `max_tokens` is lowered so that the output fits into what is left of the hold. When
 //! the count passes the hold, all open answers of the turn are cut. So a turn exceeds its hold at most by, for each
 //! request that is open at that moment (at most [`SEATS`]): the input that it had beyond the least, its web searches
-//! (each [`price::WEB_SEARCH`], at most [`ask::MOST_SEARCHES`]), and, where several are open, the output that the
+//! (each [`WEB_SEARCH`], at most [`MOST_SEARCHES`]), and, where several are open, the output that the
 //! provider made and that no stream has shown yet, which is at most what was left when that request was let in.
-//! A turn with one request open exceeds it by that request's input and searches alone.
+//! A turn that never has two requests open at once exceeds it by one request's input and searches alone. Beyond that
+//! stand only answers that broke off on the provider's side: they are charged at what was seen of them, as an estimate.
 
 mod account;
 mod answer;

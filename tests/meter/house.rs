@@ -1,7 +1,5 @@
 //! A meter with somebody who stores what it tells.
 
-use std::net::SocketAddr;
-
 use innkeeper::domain::ids::TurnId;
 use innkeeper::domain::money::Usd;
 use innkeeper::meter::{Charge, Lease, Meter, MeterEvent, Opened, Prices, Settings};
@@ -10,34 +8,33 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub const KEY: &str = "sk-the-real-key";
+pub(crate) const KEY: &str = "sk-the-real-key";
 
 /// What a meter told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub(crate) enum Told {
     Opening(Charge),
     Charged(Charge),
     Limit(TurnId),
     KeyRefused,
 }
 
-pub struct House {
-    pub meter: Meter,
-    pub tracker: TaskTracker,
-    pub stop: CancellationToken,
-    pub told: watch::Receiver<Vec<Told>>,
+pub(crate) struct House {
+    pub(crate) meter: Meter,
+    pub(crate) tracker: TaskTracker,
+    pub(crate) stop: CancellationToken,
+    pub(crate) told: watch::Receiver<Vec<Told>>,
 }
 
 impl House {
     /// Starts a meter in front of `upstream`; everything it tells is stored at once.
-    pub async fn start(upstream: SocketAddr) -> House {
-        House::start_with(upstream, Prices::default(), |_| true).await
+    pub(crate) async fn start(upstream: &str) -> House {
+        House::start_with(upstream, |_| true).await
     }
 
-    /// Likewise, with other prices, and storing only what `stores` says.
-    pub async fn start_with(
-        upstream: SocketAddr,
-        prices: Prices,
+    /// Likewise, storing only what `stores` says.
+    pub(crate) async fn start_with(
+        upstream: &str,
         stores: impl Fn(&Charge) -> bool + Send + 'static,
     ) -> House {
         let (events, mut coming) = mpsc::unbounded_channel();
@@ -62,9 +59,9 @@ impl House {
         let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
         let settings = Settings {
             listen: ([127, 0, 0, 1], 0).into(),
-            upstream: format!("http://{upstream}/base/").parse().unwrap(),
+            upstream: upstream.parse().unwrap(),
             key: KEY.into(),
-            prices,
+            prices: Prices::default(),
         };
         let meter = Meter::start(settings, tracker.clone(), stop.clone(), events)
             .await
@@ -77,12 +74,12 @@ impl House {
         }
     }
 
-    pub fn guest(&self, turn: u64, hold: Usd) -> Guest {
+    pub(crate) fn guest(&self, turn: u64, hold: Usd) -> Guest {
         let lease = lease(turn, hold);
         self.admit(&lease)
     }
 
-    pub fn admit(&self, lease: &Lease) -> Guest {
+    pub(crate) fn admit(&self, lease: &Lease) -> Guest {
         let Opened { token, path } = self.meter.open(lease.clone()).unwrap();
         Guest {
             turn: lease.turn,
@@ -93,7 +90,7 @@ impl House {
     }
 
     /// Waits until what was told passes.
-    pub async fn hears(&mut self, passes: impl Fn(&[Told]) -> bool) -> Vec<Told> {
+    pub(crate) async fn hears(&mut self, passes: impl Fn(&[Told]) -> bool) -> Vec<Told> {
         self.told
             .wait_for(|told| passes(told))
             .await
@@ -102,7 +99,7 @@ impl House {
     }
 
     /// Waits for the charge after which nothing is open.
-    pub async fn settles(&mut self) -> Charge {
+    pub(crate) async fn settles(&mut self) -> Charge {
         let told = self
             .hears(|told| matches!(told.last(), Some(Told::Charged(charge)) if charge.open_worst == Usd::ZERO))
             .await;
@@ -113,7 +110,7 @@ impl House {
     }
 }
 
-pub fn lease(turn: u64, hold: Usd) -> Lease {
+pub(crate) fn lease(turn: u64, hold: Usd) -> Lease {
     Lease {
         turn: TurnId(turn),
         hold,
@@ -126,18 +123,22 @@ pub fn lease(turn: u64, hold: Usd) -> Lease {
 
 /// What a turn knows.
 #[derive(Clone)]
-pub struct Guest {
-    pub turn: TurnId,
-    pub base: String,
-    pub token: String,
-    pub client: reqwest::Client,
+pub(crate) struct Guest {
+    pub(crate) turn: TurnId,
+    pub(crate) base: String,
+    pub(crate) token: String,
+    pub(crate) client: reqwest::Client,
 }
 
-pub const ASK: &str =
+pub(crate) const ASK: &str =
     r#"{"model":"claude-sonnet-5","max_tokens":1000,"stream":true,"messages":[]}"#;
 
 impl Guest {
-    pub fn post(&self, path: &str, body: impl Into<reqwest::Body>) -> reqwest::RequestBuilder {
+    pub(crate) fn post(
+        &self,
+        path: &str,
+        body: impl Into<reqwest::Body>,
+    ) -> reqwest::RequestBuilder {
         self.client
             .post(format!("{}{path}", self.base))
             .bearer_auth(&self.token)
@@ -146,7 +147,7 @@ impl Guest {
     }
 
     /// Asks something in the background.
-    pub fn asks(
+    pub(crate) fn asks(
         &self,
         body: impl Into<reqwest::Body>,
     ) -> tokio::task::JoinHandle<reqwest::Response> {
@@ -155,7 +156,7 @@ impl Guest {
     }
 
     /// Asks something that the meter answers itself: status and body.
-    pub async fn hears(&self, path: &str, body: impl Into<reqwest::Body>) -> (u16, String) {
+    pub(crate) async fn hears(&self, path: &str, body: impl Into<reqwest::Body>) -> (u16, String) {
         let answer = self.post(path, body).send().await.unwrap();
         (answer.status().as_u16(), answer.text().await.unwrap())
     }

@@ -156,7 +156,7 @@ async fn the_meter_and_the_agents_program_agree_to_the_micro_dollar() {
             json!({"blocks": [{"type": "text", "text": "Done."}], "usage": {"output_tokens": 3}});
         let turns = json!([echo("one"), echo("two"), answer]);
         let provider = Provider::start(json!({"turns": turns, "usage": usage()})).await;
-        let house = House::start(provider.address).await;
+        let house = House::start(&provider.url("")).await;
         let guest = guest_of(&house, Usd(100_000_000), family).await;
         let result = run(&guest, family, "Bash").await;
         let theirs = Usd::from_dollars(result["total_cost_usd"].as_f64().unwrap());
@@ -181,7 +181,7 @@ async fn sub_agents_are_counted_too() {
         "usage": usage(),
     });
     let provider = Provider::start(scenario).await;
-    let house = House::start(provider.address).await;
+    let house = House::start(&provider.url("")).await;
     let guest = guest_of(&house, Usd(100_000_000), "sonnet").await;
     let result = run(&guest, "sonnet", "Agent").await;
     let closed = house.meter.close(guest.turn).unwrap();
@@ -192,7 +192,7 @@ async fn sub_agents_are_counted_too() {
 #[tokio::test]
 async fn a_used_up_hold_is_not_tried_again_by_the_agents_program() {
     let provider = Provider::start(json!({})).await;
-    let mut house = House::start(provider.address).await;
+    let mut house = House::start(&provider.url("")).await;
     let guest = guest_of(&house, Usd(500), "haiku").await;
     let result = run(&guest, "haiku", "").await;
     let said = result["result"].as_str().unwrap();
@@ -207,7 +207,7 @@ async fn a_used_up_hold_is_not_tried_again_by_the_agents_program() {
 #[tokio::test]
 async fn a_request_with_lowered_output_is_still_the_agents_request() {
     let provider = Provider::start(json!({})).await;
-    let house = House::start(provider.address).await;
+    let house = House::start(&provider.url("")).await;
     let guest = guest_of(&house, Usd(20_000), "haiku").await;
     let result = run(&guest, "haiku", "").await;
     assert_eq!(result["result"], "OK.", "{result}");
@@ -226,7 +226,7 @@ async fn a_request_with_lowered_output_is_still_the_agents_request() {
 #[tokio::test]
 async fn a_model_that_the_turn_may_not_use_never_reaches_the_provider() {
     let provider = Provider::start(json!({})).await;
-    let house = House::start(provider.address).await;
+    let house = House::start(&provider.url("")).await;
     let guest = guest_of(&house, Usd(1_000_000), "haiku").await;
     let result = run(&guest, "opus", "").await;
     assert_eq!(result["is_error"], true, "{result}");

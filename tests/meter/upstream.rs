@@ -7,28 +7,33 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 /// Listens for one request a connection.
-pub struct Upstream {
+pub(crate) struct Upstream {
     listener: TcpListener,
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 /// One request, and the way to answer it.
-pub struct Asked {
+pub(crate) struct Asked {
     /// Request line and headers, in lower case but for the values.
-    pub head: String,
-    pub body: Vec<u8>,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
     stream: TcpStream,
 }
 
 impl Upstream {
-    pub async fn start() -> Upstream {
+    pub(crate) async fn start() -> Upstream {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         Upstream { listener, address }
     }
 
+    /// Returns its address, with a path as gateways have one.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/base/", self.address)
+    }
+
     /// Waits for the next request.
-    pub async fn asked(&self) -> Asked {
+    pub(crate) async fn asked(&self) -> Asked {
         let (mut stream, _) = self.listener.accept().await.unwrap();
         let mut bytes = Vec::new();
         let end = loop {
@@ -55,7 +60,7 @@ impl Upstream {
     }
 
     /// Returns whether somebody asks or has asked something that was not taken yet.
-    pub async fn is_asked(&self) -> bool {
+    pub(crate) async fn is_asked(&self) -> bool {
         // A connection that was made is in the listener's queue already: nothing needs to be waited for.
         tokio::select! {
             biased;
@@ -66,28 +71,28 @@ impl Upstream {
 }
 
 impl Asked {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         header(&self.head, name)
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    pub async fn say(&mut self, text: &str) {
+    pub(crate) async fn say(&mut self, text: &str) {
         self.stream.write_all(text.as_bytes()).await.unwrap();
         self.stream.flush().await.unwrap();
     }
 
     /// Answers something whole.
-    pub async fn answer(mut self, status: &str, headers: &str, body: &str) {
+    pub(crate) async fn answer(mut self, status: &str, headers: &str, body: &str) {
         let length = body.len();
         self.say(&format!("HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n{body}"))
             .await;
     }
 
     /// Begins a stream that ends with the connection, with what its input used.
-    pub async fn begin(&mut self, input: u64) {
+    pub(crate) async fn begin(&mut self, input: u64) {
         self.say("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n")
             .await;
         self.event(&format!(
@@ -96,18 +101,18 @@ impl Asked {
         .await;
     }
 
-    pub async fn event(&mut self, data: &str) {
+    pub(crate) async fn event(&mut self, data: &str) {
         let event = format!("data: {data}\n\n");
         self.say(&format!("{:x}\r\n{event}\r\n", event.len())).await;
     }
 
-    pub async fn text(&mut self, text: &str) {
+    pub(crate) async fn text(&mut self, text: &str) {
         let delta = serde_json::json!({"type": "content_block_delta", "delta": {"type": "text_delta", "text": text}});
         self.event(&delta.to_string()).await;
     }
 
     /// Ends a stream properly, with what its output used.
-    pub async fn end(mut self, output: u64) {
+    pub(crate) async fn end(mut self, output: u64) {
         self.event(&format!(
             r#"{{"type":"message_delta","usage":{{"output_tokens":{output}}}}}"#
         ))
@@ -117,7 +122,7 @@ impl Asked {
     }
 
     /// Waits until the other side has hung up.
-    pub async fn is_left(&mut self) {
+    pub(crate) async fn is_left(&mut self) {
         let mut rest = [0; 64];
         while !matches!(self.stream.read(&mut rest).await, Ok(0) | Err(_)) {}
     }
