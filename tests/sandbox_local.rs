@@ -131,6 +131,7 @@ fn known_run() -> (innkeeper::driver::turn_directory::Run, String) {
         account: AccountId("k3x9abcd".to_owned()),
         thread: innkeeper::domain::ids::ThreadId(77),
         turn: innkeeper::domain::ids::TurnId(78),
+        attempt: 0,
     };
     (run, format!("outlives-{}", nix::unistd::geteuid()))
 }

@@ -83,7 +83,11 @@ pub async fn build(
     let rules = Arc::new(settings.rules.clone());
     let catalogue = Arc::new(settings.catalogue.clone());
     let house = Arc::new(House {
-        ports: Ports { surface, sandbox: sandbox.clone(), clock: clock.clone() },
+        ports: Ports {
+            surface,
+            sandbox: sandbox.clone(),
+            clock: clock.clone(),
+        },
         store: store.clone(),
         rules: rules.clone(),
         catalogue: catalogue.clone(),
@@ -96,7 +100,13 @@ pub async fn build(
         provider,
         turns: TurnDirectory::new(sandbox.clone()),
         produced: Produced::new(sandbox),
-        secrets: Secrets(settings.secrets().iter().map(|secret| secret.expose_secret().to_owned()).collect()),
+        secrets: Secrets(
+            settings
+                .secrets()
+                .iter()
+                .map(|secret| secret.expose_secret().to_owned())
+                .collect(),
+        ),
         hub: Hub::default(),
         slots: Slots::new(limits.running, limits.running_per_guest),
         crowd: Crowd::default(),
@@ -104,16 +114,32 @@ pub async fn build(
         cancel,
     });
     if let Some(events) = events {
-        house.tracker.spawn(provider::keep_counts(house.clone(), events));
+        house
+            .tracker
+            .spawn(provider::keep_counts(house.clone(), events));
     }
-    let office = Office { store, rules, catalogue, clock };
-    Ok(Built { desk: Desk::new(house.clone()), office, house })
+    let office = Office {
+        store,
+        rules,
+        catalogue,
+        clock,
+    };
+    Ok(Built {
+        desk: Desk::new(house.clone()),
+        office,
+        house,
+    })
 }
 
 /// Sets the sandbox up. For one on this machine, the agent's program is looked up here, since only what is named is inside.
-pub fn sandbox(settings: &Settings, command: &mut String) -> Result<Arc<dyn Sandbox>, SandboxError> {
+pub fn sandbox(
+    settings: &Settings,
+    command: &mut String,
+) -> Result<Arc<dyn Sandbox>, SandboxError> {
     match &settings.sandbox.backend {
-        Backend::OpenTerminal { url, api_key } => Ok(Arc::new(OpenTerminal::new(url, api_key.clone())?)),
+        Backend::OpenTerminal { url, api_key } => {
+            Ok(Arc::new(OpenTerminal::new(url, api_key.clone())?))
+        }
         Backend::Local => {
             let local = local(settings, command)?;
             if let Some(line) = local.describe() {
@@ -133,11 +159,21 @@ pub fn local(settings: &Settings, command: &mut String) -> Result<Local, Sandbox
         readable.extend(program.canonicalize());
         *command = program.display().to_string();
     }
-    let in_place = settings.catalogue.0.iter().filter_map(|project| match &project.workspace {
-        Workspace::InPlace { path } => Some(PathBuf::from(path)),
-        Workspace::Scratch | Workspace::Clone { .. } => None,
-    });
-    Local::new(homes(&settings.store), LocalOptions { writable: in_place.collect(), readable })
+    let in_place = settings
+        .catalogue
+        .0
+        .iter()
+        .filter_map(|project| match &project.workspace {
+            Workspace::InPlace { path } => Some(PathBuf::from(path)),
+            Workspace::Scratch | Workspace::Clone { .. } => None,
+        });
+    Local::new(
+        homes(&settings.store),
+        LocalOptions {
+            writable: in_place.collect(),
+            readable,
+        },
+    )
 }
 
 /// The homes of local accounts lie beside the store.
@@ -150,7 +186,9 @@ pub fn find_program(command: &str, path: Option<std::ffi::OsString>) -> Option<P
     if command.contains('/') {
         return Some(PathBuf::from(command)).filter(|program| program.is_file());
     }
-    std::env::split_paths(&path?).map(|directory| directory.join(command)).find(|program| program.is_file())
+    std::env::split_paths(&path?)
+        .map(|directory| directory.join(command))
+        .find(|program| program.is_file())
 }
 
 /// The name of the fact that tells where the meter listened.
@@ -165,31 +203,53 @@ async fn provider(
     let key = match &settings.credential {
         None => return Ok((Provider::Own, None)),
         Some(Credential::OauthToken(token)) => {
-            let base_url = (settings.base_url != DEFAULT_PROVIDER).then(|| settings.base_url.clone());
-            return Ok((Provider::Subscription { token: token.clone(), base_url }, None));
+            let base_url =
+                (settings.base_url != DEFAULT_PROVIDER).then(|| settings.base_url.clone());
+            return Ok((
+                Provider::Subscription {
+                    token: token.clone(),
+                    base_url,
+                },
+                None,
+            ));
         }
         Some(Credential::ApiKey(key)) => key.clone(),
     };
     let (sender, events) = mpsc::unbounded_channel();
     let listen = listen_again(settings.meter_listen, store)?;
     let start = async |listen| {
-        let upstream = settings.base_url.parse().map_err(|_| MeterError::Upstream(settings.base_url.clone()))?;
-        let settings = meter::Settings { listen, upstream, key: key.clone(), prices: prices(settings) };
+        let upstream = settings
+            .base_url
+            .parse()
+            .map_err(|_| MeterError::Upstream(settings.base_url.clone()))?;
+        let settings = meter::Settings {
+            listen,
+            upstream,
+            key: key.clone(),
+            prices: prices(settings),
+        };
         Meter::start(settings, tracker.clone(), cancel.clone(), sender.clone()).await
     };
     let meter = match start(listen).await {
         // The port of the last time is taken; runs of that time cannot reach the provider any more, new ones can.
-        Err(MeterError::Listen { .. }) if listen != settings.meter_listen => start(settings.meter_listen).await?,
+        Err(MeterError::Listen { .. }) if listen != settings.meter_listen => {
+            start(settings.meter_listen).await?
+        }
         started => started?,
     };
     store.put_fact(METER_FACT, &meter.address().to_string())?;
-    let url = settings.meter_url.clone().unwrap_or_else(|| format!("http://{}", meter.address()));
+    let url = settings
+        .meter_url
+        .clone()
+        .unwrap_or_else(|| format!("http://{}", meter.address()));
     Ok((Provider::Metered { meter, url }, Some(events)))
 }
 
 /// Runs that outlived the last process know the meter by its address: where the port may be chosen, the same one is taken.
 fn listen_again(configured: SocketAddr, store: &Store) -> Result<SocketAddr, StoreError> {
-    let last = store.fact(METER_FACT)?.and_then(|address| address.parse::<SocketAddr>().ok());
+    let last = store
+        .fact(METER_FACT)?
+        .and_then(|address| address.parse::<SocketAddr>().ok());
     Ok(match last {
         Some(last) if configured.port() == 0 && last.ip() == configured.ip() => last,
         _ => configured,

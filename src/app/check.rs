@@ -185,7 +185,12 @@ fn without_effect(settings: &Settings) -> Vec<Finding> {
         ("sandbox.drop_dir", settings.sandbox.drop_dir.is_some()),
         ("agent.shared_skills", !settings.shared_skills.is_empty()),
         ("observe.listen", settings.observe.listen.is_some()),
-        ("project.ship_env_file", projects.iter().any(|project| project.ship_env_file.is_some())),
+        (
+            "project.ship_env_file",
+            projects
+                .iter()
+                .any(|project| project.ship_env_file.is_some()),
+        ),
     ];
     keys.into_iter()
         .filter(|(_, given)| *given)

@@ -20,7 +20,9 @@ pub fn execute(command: Command) -> ExitCode {
     match command {
         Command::Run(args) => serve(args).into(),
         Command::Check(args) => examine(args).into(),
-        Command::Invite(args) => invite(args).unwrap_or_else(|faults| unusable(&faults)).into(),
+        Command::Invite(args) => invite(args)
+            .unwrap_or_else(|faults| unusable(&faults))
+            .into(),
         Command::Store(args) => keep(args).into(),
         #[cfg(feature = "standin")]
         Command::Demo(args) => super::demo::demo(args).into(),
@@ -38,7 +40,10 @@ fn serve(args: ConfigArgs) -> Exit {
     if let Err(error) = log(&settings) {
         return failed(&error);
     }
-    for finding in check::configuration(&settings).iter().filter(|finding| finding.state != check::State::Ok) {
+    for finding in check::configuration(&settings)
+        .iter()
+        .filter(|finding| finding.state != check::State::Ok)
+    {
         tracing::warn!("{}", finding.what);
     }
     match on_runtime(run::run(&settings)) {
@@ -62,7 +67,9 @@ pub(super) fn log(settings: &Settings) -> anyhow::Result<()> {
 
 /// Runs a future to its end on a runtime of its own. What is left of it afterwards is not waited for.
 pub(super) fn on_runtime<T>(work: impl Future<Output = T>) -> io::Result<T> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     let result = runtime.block_on(work);
     runtime.shutdown_background();
     Ok(result)
@@ -76,7 +83,11 @@ fn examine(args: CheckArgs) -> Exit {
         },
         Err(faults) => check::broken_configuration(&faults),
     };
-    let text = if args.json { check::to_json(&findings) } else { Ok(check::to_text(&findings)) };
+    let text = if args.json {
+        check::to_json(&findings)
+    } else {
+        Ok(check::to_text(&findings))
+    };
     match text {
         Ok(text) => match say(&text) {
             Exit::Done => check::exit(&findings),
@@ -91,7 +102,9 @@ fn invite(args: ConfigArgs) -> Result<Exit, Faults> {
     Ok(match cli::invite(&token) {
         Some(address) => say(&format!("{address}\n")),
         None => {
-            complain("discord.token is no bot's token: copy it from the Developer Portal, page Bot");
+            complain(
+                "discord.token is no bot's token: copy it from the Developer Portal, page Bot",
+            );
             Exit::Unusable
         }
     })
@@ -123,7 +136,9 @@ fn export(path: &Path, file: &Path) -> Result<String, StoreError> {
     } else {
         let mut to = BufWriter::new(File::create(file)?);
         let count = store.export(&mut to)?;
-        to.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+        to.into_inner()
+            .map_err(io::IntoInnerError::into_error)?
+            .sync_all()?;
         count
     };
     Ok(format!("{count} records exported"))
@@ -157,15 +172,19 @@ pub(super) fn existing(path: &Path) -> Result<Store, StoreError> {
         return Store::open(path);
     }
     let what = format!("there is no store at {}", path.display());
-    Err(StoreError::Disk(io::Error::new(io::ErrorKind::NotFound, what)))
+    Err(StoreError::Disk(io::Error::new(
+        io::ErrorKind::NotFound,
+        what,
+    )))
 }
 
 fn stored(error: &StoreError) -> Exit {
     complain(&error.to_string());
     match error {
-        StoreError::InUse(_) | StoreError::Future { .. } | StoreError::Damaged(_) | StoreError::Unreadable { .. } => {
-            Exit::Store
-        }
+        StoreError::InUse(_)
+        | StoreError::Future { .. }
+        | StoreError::Damaged(_)
+        | StoreError::Unreadable { .. } => Exit::Store,
         _ => Exit::Failed,
     }
 }
@@ -182,7 +201,10 @@ pub(super) fn failed(error: &anyhow::Error) -> Exit {
 
 /// Writes to standard output; a reader that has gone away is a failure, not a panic.
 pub(super) fn say(text: &str) -> Exit {
-    match io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()) {
+    match io::stdout()
+        .write_all(text.as_bytes())
+        .and_then(|()| io::stdout().flush())
+    {
         Ok(()) => Exit::Done,
         Err(_) => Exit::Failed,
     }

@@ -38,7 +38,9 @@ pub fn standin(args: StandinArgs) -> Exit {
         None => Ok(World::demo()),
         Some(file) => fs::read_to_string(file)
             .map_err(|error| format!("could not read {}: {error}", file.display()))
-            .and_then(|text| World::from_json(&text).map_err(|error| format!("{}: {error}", file.display()))),
+            .and_then(|text| {
+                World::from_json(&text).map_err(|error| format!("{}: {error}", file.display()))
+            }),
     };
     let world = match world {
         Ok(world) => world,
@@ -49,9 +51,16 @@ pub fn standin(args: StandinArgs) -> Exit {
     };
     let served = on_runtime(async {
         let token = world.bot_token().to_owned();
-        let standin = Standin::start(args.listen, world).await.with_context(|| format!("could not listen on {}", args.listen))?;
-        say(&format!("listening on {}\nthe bot's token is {token}\n", standin.url()));
-        tokio::signal::ctrl_c().await.context("could not wait for the end")?;
+        let standin = Standin::start(args.listen, world)
+            .await
+            .with_context(|| format!("could not listen on {}", args.listen))?;
+        say(&format!(
+            "listening on {}\nthe bot's token is {token}\n",
+            standin.url()
+        ));
+        tokio::signal::ctrl_c()
+            .await
+            .context("could not wait for the end")?;
         standin.stop().await;
         Ok(())
     });
@@ -76,8 +85,9 @@ async fn play(args: DemoArgs) -> anyhow::Result<()> {
     let people = People::of(&world)?;
     let token = world.bot_token().to_owned();
     let guild = world.guild_id();
-    let standin =
-        Standin::start(args.listen, world).await.with_context(|| format!("could not listen on {}", args.listen))?;
+    let standin = Standin::start(args.listen, world)
+        .await
+        .with_context(|| format!("could not listen on {}", args.listen))?;
     let settings = place.settings(&standin.url(), &token, guild, &people, args.agent)?;
     log(&settings)?;
     let mut command = settings.agent.command.clone();
@@ -104,17 +114,24 @@ async fn play(args: DemoArgs) -> anyhow::Result<()> {
             "innkeeper demo: open {} in a browser, be ada in #data, and write: @innkeeper plot something\n",
             standin.url()
         ));
-        tokio::signal::ctrl_c().await.context("could not wait for the end")
+        tokio::signal::ctrl_c()
+            .await
+            .context("could not wait for the end")
     };
     cancel.cancel();
-    let closed = tokio::time::timeout(CLOSING, bot).await.context("the bot did not close in time")?;
+    let closed = tokio::time::timeout(CLOSING, bot)
+        .await
+        .context("the bot did not close in time")?;
     standin.stop().await;
     outcome?;
     closed.context("the bot's task failed")??;
     Ok(())
 }
 
-async fn wait_for<T>(cancel: &CancellationToken, bot: &tokio::task::JoinHandle<T>) -> anyhow::Error {
+async fn wait_for<T>(
+    cancel: &CancellationToken,
+    bot: &tokio::task::JoinHandle<T>,
+) -> anyhow::Error {
     loop {
         if bot.is_finished() {
             return anyhow!("the bot ended: its reason is in the log");
@@ -136,15 +153,27 @@ struct People {
 
 impl People {
     fn of(world: &World) -> anyhow::Result<People> {
-        let named = |name: &str| world.member_id(name).map(MemberId).with_context(|| format!("the demo's world has no {name}"));
-        Ok(People { olga: named("olga")?, ada: named("ada")?, ben: named("ben")? })
+        let named = |name: &str| {
+            world
+                .member_id(name)
+                .map(MemberId)
+                .with_context(|| format!("the demo's world has no {name}"))
+        };
+        Ok(People {
+            olga: named("olga")?,
+            ada: named("ada")?,
+            ben: named("ben")?,
+        })
     }
 }
 
 /// Gives the demo's guests what they hold: `chat` on `site`, and five dollars a month.
 async fn furnish(store: &Store, people: &People) -> anyhow::Result<()> {
     for member in [people.ada, people.ben] {
-        store.put_guest(&Guest { budget: Some(BUDGET), ..Guest::new(member) })?;
+        store.put_guest(&Guest {
+            budget: Some(BUDGET),
+            ..Guest::new(member)
+        })?;
         store.give(&Grant {
             subject: Subject::Member(member),
             project: "site".parse()?,
@@ -169,10 +198,17 @@ impl Place {
     fn make(asked: Option<&Path>) -> anyhow::Result<Place> {
         let (directory, temporary) = match asked {
             Some(directory) => (directory.to_owned(), false),
-            None => (std::env::temp_dir().join(format!("innkeeper-demo-{}", uuid::Uuid::new_v4())), true),
+            None => (
+                std::env::temp_dir().join(format!("innkeeper-demo-{}", uuid::Uuid::new_v4())),
+                true,
+            ),
         };
-        fs::create_dir_all(&directory).with_context(|| format!("could not make {}", directory.display()))?;
-        Ok(Place { directory: directory.canonicalize()?, temporary })
+        fs::create_dir_all(&directory)
+            .with_context(|| format!("could not make {}", directory.display()))?;
+        Ok(Place {
+            directory: directory.canonicalize()?,
+            temporary,
+        })
     }
 
     /// Returns where the sandbox accounts live.
@@ -213,7 +249,13 @@ impl Place {
     fn scripted(&self) -> anyhow::Result<PathBuf> {
         let program = std::env::current_exe().context("could not find this program")?;
         let script = self.directory.join("scripted-agent");
-        fs::write(&script, format!("#!/bin/sh\nexec '{}' scripted-agent \"$@\"\n", program.display()))?;
+        fs::write(
+            &script,
+            format!(
+                "#!/bin/sh\nexec '{}' scripted-agent \"$@\"\n",
+                program.display()
+            ),
+        )?;
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
         Ok(script)
     }

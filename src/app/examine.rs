@@ -41,12 +41,24 @@ fn store(settings: &Settings) -> Finding {
             [first, rest @ ..] => Finding::fault(
                 Area::Store,
                 Exit::Store,
-                format!("{first}{}", if rest.is_empty() { String::new() } else { format!(" (and {} more)", rest.len()) }),
+                format!(
+                    "{first}{}",
+                    if rest.is_empty() {
+                        String::new()
+                    } else {
+                        format!(" (and {} more)", rest.len())
+                    }
+                ),
                 "restore the directory from a backup; `innkeeper store check` lists everything",
             ),
         },
         Err(StoreError::InUse(_)) => Finding::ok(Area::Store, "in use, bot alive"),
-        Err(error) => Finding::fault(Area::Store, Exit::Store, error.to_string(), "see `innkeeper store check`"),
+        Err(error) => Finding::fault(
+            Area::Store,
+            Exit::Store,
+            error.to_string(),
+            "see `innkeeper store check`",
+        ),
     }
 }
 
@@ -59,7 +71,10 @@ async fn sandbox(settings: &Settings) -> Vec<Finding> {
     let account = AccountId(TRIAL.to_owned());
     match tokio::time::timeout(PATIENCE, sandbox.probe(&account)).await {
         Ok(Ok(probe)) => {
-            let mut findings = vec![Finding::ok(Area::Sandbox, format!("the sandbox works, accounts live in {}", probe.home))];
+            let mut findings = vec![Finding::ok(
+                Area::Sandbox,
+                format!("the sandbox works, accounts live in {}", probe.home),
+            )];
             findings.push(confinement(settings, &probe));
             findings.push(agent(&*sandbox, &account, &command).await);
             findings
@@ -77,14 +92,19 @@ fn no_sandbox(settings: &Settings, error: &SandboxError) -> Finding {
         (Backend::OpenTerminal { .. }, _) => {
             "start open-terminal with OPEN_TERMINAL_MULTI_USER=true, and set sandbox.url to where it listens"
         }
-        (Backend::Local, _) => "look at the directory beside the store: the bot must be able to write there",
+        (Backend::Local, _) => {
+            "look at the directory beside the store: the bot must be able to write there"
+        }
     };
     Finding::fault(Area::Sandbox, Exit::Failed, error.to_string(), remedy)
 }
 
 fn confinement(settings: &Settings, probe: &Probe) -> Finding {
     match (&probe.confinement, settings.agent.confine) {
-        (Confinement::Works, _) => Finding::ok(Area::Sandbox, "commands can be confined (bubblewrap was tried)"),
+        (Confinement::Works, _) => Finding::ok(
+            Area::Sandbox,
+            "commands can be confined (bubblewrap was tried)",
+        ),
         (Confinement::Missing(why), false) => Finding::warning(
             Area::Sandbox,
             format!("commands cannot be confined, and agent.confine is off: {why}"),
@@ -107,16 +127,22 @@ async fn agent(sandbox: &dyn Sandbox, account: &AccountId, command: &str) -> Fin
         most: 4096,
     };
     match sandbox.exec(account, exec).await {
-        Ok(done) if done.code == 0 => {
-            Finding::ok(Area::Agent, format!("the agent is {}", String::from_utf8_lossy(&done.out).trim()))
-        }
+        Ok(done) if done.code == 0 => Finding::ok(
+            Area::Agent,
+            format!("the agent is {}", String::from_utf8_lossy(&done.out).trim()),
+        ),
         Ok(_) => Finding::fault(
             Area::Agent,
             Exit::Failed,
             format!("the agent's program {command:?} is not in the sandbox"),
             "install it there for all accounts (npm package @anthropic-ai/claude-code), or set agent.command to where it is",
         ),
-        Err(error) => Finding::fault(Area::Agent, Exit::Failed, error.to_string(), "look at the sandbox first"),
+        Err(error) => Finding::fault(
+            Area::Agent,
+            Exit::Failed,
+            error.to_string(),
+            "look at the sandbox first",
+        ),
     }
 }
 
@@ -125,28 +151,48 @@ async fn discord(settings: &Settings) -> Vec<Finding> {
         Ok(discord) => discord,
         Err(error) => {
             let remedy = "look at discord.token and discord.api_url";
-            return vec![Finding::fault(Area::Discord, Exit::Unusable, error.to_string(), remedy)];
+            return vec![Finding::fault(
+                Area::Discord,
+                Exit::Unusable,
+                error.to_string(),
+                remedy,
+            )];
         }
     };
     check::discord(&answers(settings, &discord).await)
 }
 
 async fn answers(settings: &Settings, discord: &Discord) -> DiscordAnswers {
-    let name = |field: &'static str| move |asked: Value| asked[field].as_str().unwrap_or_default().to_owned();
+    let name = |field: &'static str| {
+        move |asked: Value| asked[field].as_str().unwrap_or_default().to_owned()
+    };
     let me = given(discord.ask("users/@me").await, name("username"));
     let starts = given(discord.ask("gateway/bot").await, |asked| {
         let limit = &asked["session_start_limit"];
         SessionStarts {
-            remaining: limit["remaining"].as_u64().and_then(|number| u32::try_from(number).ok()).unwrap_or(0),
+            remaining: limit["remaining"]
+                .as_u64()
+                .and_then(|number| u32::try_from(number).ok())
+                .unwrap_or(0),
             reset_after: Duration::from_millis(limit["reset_after"].as_u64().unwrap_or(0)),
         }
     });
-    let flags = given(discord.ask("applications/@me").await, |asked| asked["flags"].as_u64().unwrap_or(0));
+    let flags = given(discord.ask("applications/@me").await, |asked| {
+        asked["flags"].as_u64().unwrap_or(0)
+    });
     let mut guilds = Vec::new();
     for guild in &settings.rules.guilds {
-        guilds.push((*guild, given(discord.ask(&format!("guilds/{guild}")).await, name("name"))));
+        guilds.push((
+            *guild,
+            given(discord.ask(&format!("guilds/{guild}")).await, name("name")),
+        ));
     }
-    DiscordAnswers { me, session_starts: starts, application_flags: flags, guilds }
+    DiscordAnswers {
+        me,
+        session_starts: starts,
+        application_flags: flags,
+        guilds,
+    }
 }
 
 fn given<T>(asked: Result<Value, RestError>, read: impl FnOnce(Value) -> T) -> Answer<T> {

@@ -11,7 +11,8 @@ use tokio_util::task::TaskTracker;
 use crate::admin::Office;
 use crate::agent::safe_text::level_name;
 use crate::discord::{
-    Caller, Choice, Completion, Discord, DiscordSettings, Fatal, GrantCall, Handlers, OfficeCalls, RevokeCall,
+    Caller, Choice, Completion, Discord, DiscordSettings, Fatal, GrantCall, Handlers, OfficeCalls,
+    RevokeCall,
 };
 use crate::domain::grant::Level;
 use crate::driver::clock::SystemClock;
@@ -68,34 +69,61 @@ pub async fn run(settings: &Settings) -> Result<(), RunError> {
 }
 
 /// Serves with an open store until `cancel`led.
-pub async fn serve(settings: &Settings, store: Store, cancel: CancellationToken) -> Result<(), RunError> {
+pub async fn serve(
+    settings: &Settings,
+    store: Store,
+    cancel: CancellationToken,
+) -> Result<(), RunError> {
     let tracker = TaskTracker::new();
     let discord = connect(settings)?;
     let surface = Arc::new(discord.surface());
     let clock = Arc::new(SystemClock);
-    let built = build::build(settings, store.clone(), surface, clock, tracker.clone(), cancel.clone()).await?;
+    let built = build::build(
+        settings,
+        store.clone(),
+        surface,
+        clock,
+        tracker.clone(),
+        cancel.clone(),
+    )
+    .await?;
     let unfinished = built.desk.pick_up().map_err(BuildError::from)?;
     if unfinished > 0 {
         tracing::info!(chats = unfinished, "picking up what the last run left");
     }
     tracker.spawn(recheck(built.desk.clone(), cancel.clone()));
-    let outcome = discord.serve(handlers(&built, &tracker, &cancel), cancel.clone()).await;
+    let outcome = discord
+        .serve(handlers(&built, &tracker, &cancel), cancel.clone())
+        .await;
     close(&tracker, &cancel, &store).await;
     Ok(outcome?)
 }
 
 pub(super) fn connect(settings: &Settings) -> Result<Discord, RunError> {
-    let api_url = settings.discord.api_url.parse().map_err(|error| RunError::Settings(format!("discord.api_url: {error}")))?;
-    let discord = DiscordSettings { token: settings.discord.token.clone(), api_url };
-    Discord::new(discord, Arc::new(settings.rules.clone())).map_err(|error| RunError::Settings(error.to_string()))
+    let api_url = settings
+        .discord
+        .api_url
+        .parse()
+        .map_err(|error| RunError::Settings(format!("discord.api_url: {error}")))?;
+    let discord = DiscordSettings {
+        token: settings.discord.token.clone(),
+        api_url,
+    };
+    Discord::new(discord, Arc::new(settings.rules.clone()))
+        .map_err(|error| RunError::Settings(error.to_string()))
 }
 
 /// Lets chats write their last words, then makes sure that everything is on disk.
 async fn close(tracker: &TaskTracker, cancel: &CancellationToken, store: &Store) {
     cancel.cancel();
     tracker.close();
-    if tokio::time::timeout(LAST_WORDS, tracker.wait()).await.is_err() {
-        tracing::warn!("some tasks did not end in time; what they did is on disk as far as it came");
+    if tokio::time::timeout(LAST_WORDS, tracker.wait())
+        .await
+        .is_err()
+    {
+        tracing::warn!(
+            "some tasks did not end in time; what they did is on disk as far as it came"
+        );
     }
     if let Err(error) = store.flush().await {
         tracing::error!(%error, "the last flush failed");
@@ -118,7 +146,9 @@ fn stop_on_signals(cancel: CancellationToken) -> Result<(), RunError> {
                 std::process::exit(Exit::Failed.code().into());
             }
             asked = true;
-            tracing::info!("closing: running turns go on in the sandbox and are picked up at the next start");
+            tracing::info!(
+                "closing: running turns go on in the sandbox and are picked up at the next start"
+            );
             cancel.cancel();
         }
     });
@@ -158,7 +188,11 @@ fn handlers(built: &Built, tracker: &TaskTracker, cancel: &CancellationToken) ->
 }
 
 /// Takes in what the gateway reports, one after the other, in its order.
-async fn take_in(desk: Desk, mut arrivals: mpsc::UnboundedReceiver<Inbound>, cancel: CancellationToken) {
+async fn take_in(
+    desk: Desk,
+    mut arrivals: mpsc::UnboundedReceiver<Inbound>,
+    cancel: CancellationToken,
+) {
     loop {
         tokio::select! {
             () = cancel.cancelled() => return,
@@ -173,24 +207,50 @@ fn office_calls(built: &Built) -> OfficeCalls {
     OfficeCalls {
         grant: answering(office, desk, |office, desk, call: GrantCall| async move {
             let how_long = call.for_how_long.as_deref();
-            let text = office.grant(&call.caller.by, call.subject, &call.project, level_name(call.level), how_long).await;
+            let text = office
+                .grant(
+                    &call.caller.by,
+                    call.subject,
+                    &call.project,
+                    level_name(call.level),
+                    how_long,
+                )
+                .await;
             desk.recheck();
             text
         }),
         revoke: answering(office, desk, |office, desk, call: RevokeCall| async move {
-            let (text, revoked) = office.revoke(&call.caller.by, call.subject, &call.project).await;
+            let (text, revoked) = office
+                .revoke(&call.caller.by, call.subject, &call.project)
+                .await;
             if revoked.is_some() {
                 desk.recheck();
             }
             text
         }),
-        grants: answering(office, desk, |office, _, caller: Caller| async move { office.grants(&caller.by, None) }),
-        me: answering(office, desk, |office, _, caller: Caller| async move { office.me(&caller.by) }),
-        usage: answering(office, desk, |office, _, caller: Caller| async move { office.usage(&caller.by) }),
+        grants: answering(office, desk, |office, _, caller: Caller| async move {
+            office.grants(&caller.by, None)
+        }),
+        me: answering(office, desk, |office, _, caller: Caller| async move {
+            office.me(&caller.by)
+        }),
+        usage: answering(office, desk, |office, _, caller: Caller| async move {
+            office.usage(&caller.by)
+        }),
         complete_projects: completing(office, complete_projects),
         complete_models: completing(office, |office, completion| {
-            let models = office.complete_models(&completion.caller.by, completion.caller.place.guild, &completion.typed);
-            models.into_iter().map(|model| Choice { name: model.clone(), value: model }).collect()
+            let models = office.complete_models(
+                &completion.caller.by,
+                completion.caller.place.guild,
+                &completion.typed,
+            );
+            models
+                .into_iter()
+                .map(|model| Choice {
+                    name: model.clone(),
+                    value: model,
+                })
+                .collect()
         }),
     }
 }
@@ -201,7 +261,13 @@ fn complete_projects(office: &Office, completion: &Completion) -> Vec<Choice> {
         "grant" | "revoke" => office.complete_any_project(by, guild, &completion.typed),
         _ => office.complete_projects(by, guild, &completion.typed, Level::Chat),
     };
-    projects.into_iter().map(|(slug, title)| Choice { name: title, value: slug }).collect()
+    projects
+        .into_iter()
+        .map(|(slug, title)| Choice {
+            name: title,
+            value: slug,
+        })
+        .collect()
 }
 
 fn answering<Question: Send + 'static, F>(

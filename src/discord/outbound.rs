@@ -509,7 +509,7 @@ mod tests {
     async fn decorations_are_left_out_where_work_waits() {
         let (fake, hands) = hands(Vec::new()).await;
         for _ in 0..200 {
-            hands.typing(CHANNEL);
+            hands.react(CHANNEL, MessageId(8), "⏳");
         }
         hands.tasks.close();
         hands.tasks.wait().await;

@@ -103,7 +103,9 @@ impl Discord {
 
     /// Asks one thing that is about the bot itself; `path` is what follows `/api/v10/`.
     pub async fn ask(&self, path: &str) -> Result<serde_json::Value, RestError> {
-        self.rest.ask(Call::new("look", Method::GET, path.to_owned(), Major::Account).within(QUESTION)).await
+        self.rest
+            .ask(Call::new("look", Method::GET, path.to_owned(), Major::Account).within(QUESTION))
+            .await
     }
 
     /// Listens until it is cancelled or Discord cannot be served any more. A connection that breaks is made anew.

@@ -32,15 +32,28 @@ pub async fn run(house: Arc<House>, thread: ThreadId, mut letters: mpsc::Receive
     }
 }
 
-async fn work_off(house: &Arc<House>, thread: ThreadId, letters: &mut mpsc::Receiver<Letter>) -> anyhow::Result<Left> {
+async fn work_off(
+    house: &Arc<House>,
+    thread: ThreadId,
+    letters: &mut mpsc::Receiver<Letter>,
+) -> anyhow::Result<Left> {
     while let Some(record) = next(house, thread)? {
         if house.cancel.is_cancelled() {
             return Ok(Left::ForNextStart);
         }
-        let Some(chat) = house.store.chat(thread).context("could not read the chat")? else {
-            anyhow::bail!("turn {} belongs to a chat that is not in the store", record.id);
+        let Some(chat) = house
+            .store
+            .chat(thread)
+            .context("could not read the chat")?
+        else {
+            anyhow::bail!(
+                "turn {} belongs to a chat that is not in the store",
+                record.id
+            );
         };
-        let Some(chat) = opened(house, chat, &record).await? else { continue };
+        let Some(chat) = opened(house, chat, &record).await? else {
+            continue;
+        };
         let left = run_turn::run(house, chat, record, letters).await?;
         if left == Left::ForNextStart {
             return Ok(left);
@@ -51,13 +64,23 @@ async fn work_off(house: &Arc<House>, thread: ThreadId, letters: &mut mpsc::Rece
 
 /// Returns the turn to work on: one that was begun before the rest, which wait by their ids.
 fn next(house: &House, thread: ThreadId) -> anyhow::Result<Option<TurnRecord>> {
-    let open = house.store.open_turns(thread).context("could not read the chat's turns")?;
-    let begun = open.iter().find(|record| record.stage != Stage::Waiting).cloned();
+    let open = house
+        .store
+        .open_turns(thread)
+        .context("could not read the chat's turns")?;
+    let begun = open
+        .iter()
+        .find(|record| record.stage != Stage::Waiting)
+        .cloned();
     Ok(begun.or_else(|| open.into_iter().next()))
 }
 
 /// Makes sure that the chat has its thread. `None`: it has none and cannot have one; its turns were ended.
-async fn opened(house: &Arc<House>, chat: Chat, record: &TurnRecord) -> anyhow::Result<Option<Chat>> {
+async fn opened(
+    house: &Arc<House>,
+    chat: Chat,
+    record: &TurnRecord,
+) -> anyhow::Result<Option<Chat>> {
     if chat.closed {
         run_turn::drop_unheard(house, record).await?;
         return Ok(None);

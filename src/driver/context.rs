@@ -36,7 +36,10 @@ impl Context {
 
     /// Takes the remarks made since the last request.
     pub fn take(&self, thread: ThreadId) -> Vec<Quote> {
-        self.lock().remove(&thread).map(Vec::from).unwrap_or_default()
+        self.lock()
+            .remove(&thread)
+            .map(Vec::from)
+            .unwrap_or_default()
     }
 
     /// Forgets a chat that ended.
@@ -54,7 +57,10 @@ mod tests {
     use super::*;
 
     fn remark(text: &str) -> Quote {
-        Quote { author: Some("ada".to_owned()), text: text.to_owned() }
+        Quote {
+            author: Some("ada".to_owned()),
+            text: text.to_owned(),
+        }
     }
 
     #[test]

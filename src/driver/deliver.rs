@@ -15,7 +15,11 @@ use super::run_turn::Left;
 
 /// Decides what will be said, and notes it in the record: from then on it only has to be sent.
 pub fn plan(house: &House, chat: &Chat, turn: &Turn, record: &mut TurnRecord) {
-    let per_file = house.rules.limits.download.min(house.ports.surface.file_limit(chat.guild));
+    let per_file = house
+        .rules
+        .limits
+        .download
+        .min(house.ports.surface.file_limit(chat.guild));
     let limits = DeliveryLimits::for_files_of(per_file);
     let plan = collect::plan(&turn.collected().files, &limits);
     record.parts = parts(chat, turn, &plan);
@@ -28,7 +32,11 @@ pub fn plan(house: &House, chat: &Chat, turn: &Turn, record: &mut TurnRecord) {
 /// Returns whether the request is the message that its thread hangs on: it stands in the channel above, and Discord takes no
 /// reply across channels.
 pub fn hangs_on(chat: &Chat, record: &TurnRecord) -> bool {
-    chat.place == chat.thread.channel() && record.request.message.is_some_and(|message| message.0 == chat.thread.0)
+    chat.place == chat.thread.channel()
+        && record
+            .request
+            .message
+            .is_some_and(|message| message.0 == chat.thread.0)
 }
 
 /// Names the asker at the head of the answer, since without a reply nothing else would notify them.
@@ -38,7 +46,14 @@ fn call_by_name(record: &mut TurnRecord) {
         Some(first) if first.text.chars().count() + name.chars().count() < present::page::LIMIT => {
             first.text = format!("{name}\n{}", first.text).trim_end().to_owned();
         }
-        Some(_) => record.parts.insert(0, Part { text: name, files: Vec::new(), sent: Sent::No }),
+        Some(_) => record.parts.insert(
+            0,
+            Part {
+                text: name,
+                files: Vec::new(),
+                sent: Sent::No,
+            },
+        ),
         None => {}
     }
 }
@@ -62,8 +77,15 @@ pub async fn all(house: &House, chat: &Chat, record: &mut TurnRecord) -> Result<
 }
 
 async fn show_receipt(house: &House, chat: &Chat, record: &TurnRecord) {
-    let (Some(message), Some(receipt)) = (record.live, record.receipt.clone()) else { return };
-    let post = Post { text: receipt, buttons: vec![Button::Details(record.id)], silent: true, ..Post::default() };
+    let (Some(message), Some(receipt)) = (record.live, record.receipt.clone()) else {
+        return;
+    };
+    let post = Post {
+        text: receipt,
+        buttons: vec![Button::Details(record.id)],
+        silent: true,
+        ..Post::default()
+    };
     match house.ports.surface.edit(chat.place, message, post).await {
         // Somebody deleted it: the answer is there, and nothing shows a turn that seems to run.
         Ok(()) | Err(SurfaceError::MessageGone | SurfaceError::ChannelGone) => {}

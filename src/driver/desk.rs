@@ -48,12 +48,21 @@ enum Meaning {
 impl Desk {
     /// Opens the desk of `house`.
     pub fn new(house: Arc<House>) -> Desk {
-        Desk { house, context: Context::default() }
+        Desk {
+            house,
+            context: Context::default(),
+        }
     }
 
     /// Wakes every chat in which an earlier process left something undone.
     pub fn pick_up(&self) -> Result<usize, StoreError> {
-        let mut threads: Vec<ThreadId> = self.house.store.unfinished()?.iter().map(|record| record.thread).collect();
+        let mut threads: Vec<ThreadId> = self
+            .house
+            .store
+            .unfinished()?
+            .iter()
+            .map(|record| record.thread)
+            .collect();
         threads.sort_unstable();
         threads.dedup();
         for thread in &threads {
@@ -82,14 +91,19 @@ impl Desk {
         if !venue::is_ours(&house.rules, &message.place) {
             return Ok(());
         }
-        let chat = house.store.chat(ThreadId(message.place.channel.0))?.filter(|chat| !chat.closed);
+        let chat = house
+            .store
+            .chat(ThreadId(message.place.channel.0))?
+            .filter(|chat| !chat.closed);
         let level = match &chat {
             Some(chat) => gate::level(house, &message.author, &chat.projects[0])?,
             None => None,
         };
         match meaning(&message, chat.as_ref(), level) {
             Meaning::Nothing => {}
-            Meaning::Context => self.context.note(ThreadId(message.place.channel.0), quote(&message)),
+            Meaning::Context => self
+                .context
+                .note(ThreadId(message.place.channel.0), quote(&message)),
             Meaning::Request => {
                 if house.store.first_sight(message.id.0, house.now())? {
                     self.requested(message, chat).await?;
@@ -99,7 +113,11 @@ impl Desk {
         Ok(())
     }
 
-    async fn requested(&self, message: InboundMessage, chat: Option<Chat>) -> Result<(), StoreError> {
+    async fn requested(
+        &self,
+        message: InboundMessage,
+        chat: Option<Chat>,
+    ) -> Result<(), StoreError> {
         let (place, id) = (message.place, message.id);
         if message.withheld {
             self.notice(place.channel, Some(id), notice::withheld());
@@ -147,7 +165,11 @@ impl Desk {
         Ok(Ok(record))
     }
 
-    fn does_not_fit(&self, request: &Request, chat: Option<&Chat>) -> Result<Option<Refusal>, StoreError> {
+    fn does_not_fit(
+        &self,
+        request: &Request,
+        chat: Option<&Chat>,
+    ) -> Result<Option<Refusal>, StoreError> {
         let limits = &self.house.rules.limits;
         if request.is_empty() {
             return Ok(Some(Refusal::Empty));
@@ -156,20 +178,33 @@ impl Desk {
             return Ok(Some(refusal));
         }
         let waiting = match chat {
-            Some(chat) => {
-                self.house.store.open_turns(chat.thread)?.iter().filter(|turn| turn.stage == Stage::Waiting).count()
-            }
+            Some(chat) => self
+                .house
+                .store
+                .open_turns(chat.thread)?
+                .iter()
+                .filter(|turn| turn.stage == Stage::Waiting)
+                .count(),
             None => 0,
         };
-        Ok((waiting >= limits.queue_depth).then_some(Refusal::QueueFull { depth: limits.queue_depth }))
+        Ok(
+            (waiting >= limits.queue_depth).then_some(Refusal::QueueFull {
+                depth: limits.queue_depth,
+            }),
+        )
     }
 
     fn hand_over(&self, record: &TurnRecord) {
         let busy = self.house.hub.runs(record.thread);
         if let (true, Some(message)) = (busy, record.request.message) {
-            self.house.ports.surface.react(record.thread.channel(), message, notice::WAITING_MARK);
+            self.house
+                .ports
+                .surface
+                .react(record.thread.channel(), message, notice::WAITING_MARK);
         }
-        self.house.hub.tell(&self.house, record.thread, Letter::Look);
+        self.house
+            .hub
+            .tell(&self.house, record.thread, Letter::Look);
     }
 
     /// Says why a request was refused: each reason once a day to each person in each place, unless they ask by command.
@@ -182,7 +217,9 @@ impl Desk {
     ) -> Result<(), StoreError> {
         let house = &self.house;
         let text = notice::refusal(refusal);
-        house.store.note_refusal(person.member, &text, house.now())?;
+        house
+            .store
+            .note_refusal(person.member, &text, house.now())?;
         let once = format!("refusal/{}/{channel}/{}", person.member, kind_of(refusal));
         if says_once(refusal) && !house.store.once(&once, house.now(), REFUSAL_EVERY)? {
             return Ok(());
@@ -195,8 +232,17 @@ impl Desk {
         let house = self.house.clone();
         let turn = TurnId(reply_to.map_or(0, |message| message.0));
         self.house.tracker.spawn(async move {
-            let post = Post { text: house.scrub(&text), reply_to, ..Post::default() };
-            match house.ports.surface.post(channel, post, Nonce::of(turn, "n")).await {
+            let post = Post {
+                text: house.scrub(&text),
+                reply_to,
+                ..Post::default()
+            };
+            match house
+                .ports
+                .surface
+                .post(channel, post, Nonce::of(turn, "n"))
+                .await
+            {
                 Ok(_) => {}
                 Err(error) => tracing::warn!(%channel, %error, "a notice could not be said"),
             }
@@ -204,9 +250,12 @@ impl Desk {
     }
 
     async fn edited(&self, message: MessageId, text: &str) -> Result<(), StoreError> {
-        let changed = self.house.store.revise_waiting(TurnId(message.0), |record| {
-            record.request.text = text.to_owned();
-        })?;
+        let changed = self
+            .house
+            .store
+            .revise_waiting(TurnId(message.0), |record| {
+                record.request.text = text.to_owned();
+            })?;
         if changed.is_some() {
             self.house.store.flush().await?;
         }
@@ -215,9 +264,14 @@ impl Desk {
 
     async fn deleted(&self, messages: &[MessageId]) -> Result<(), StoreError> {
         for message in messages {
-            let taken_back = self.house.store.revise_waiting(TurnId(message.0), |record| record.stage = Stage::Done)?;
+            let taken_back = self
+                .house
+                .store
+                .revise_waiting(TurnId(message.0), |record| record.stage = Stage::Done)?;
             if let Some(record) = taken_back {
-                self.house.hub.tell(&self.house, record.thread, Letter::Look);
+                self.house
+                    .hub
+                    .tell(&self.house, record.thread, Letter::Look);
             }
         }
         self.house.store.flush().await
@@ -257,7 +311,10 @@ impl Desk {
             return Ok(notice::seen_already());
         }
         let chat = match ask.place.kind {
-            PlaceKind::Thread => house.store.chat(ThreadId(ask.place.channel.0))?.filter(|chat| !chat.closed),
+            PlaceKind::Thread => house
+                .store
+                .chat(ThreadId(ask.place.channel.0))?
+                .filter(|chat| !chat.closed),
             PlaceKind::Text | PlaceKind::Other => None,
         };
         let turn = TurnId(ask.id.0);
@@ -272,15 +329,29 @@ impl Desk {
             model: ask.model,
         };
         // Asked before anything is posted, so that a refusal stays between the bot and the person.
-        if let Err(refusal) = gate::admit(house, &request, chat.as_ref(), &ask.place, Some(&ask.project))? {
+        if let Err(refusal) = gate::admit(
+            house,
+            &request,
+            chat.as_ref(),
+            &ask.place,
+            Some(&ask.project),
+        )? {
             return self.refused(&request.author, &refusal);
         }
         if let Some(refusal) = self.does_not_fit(&request, chat.as_ref())? {
             return self.refused(&request.author, &refusal);
         }
         // A chat needs a message to hang on; in a thread the request is shown as well, since the others cannot see a command.
-        let post = Post { text: notice::asks(request.author.member, &ask.project, &request.text), ..Post::default() };
-        let shown = match house.ports.surface.post(ask.place.channel, post, Nonce::of(turn, "q")).await {
+        let post = Post {
+            text: notice::asks(request.author.member, &ask.project, &request.text),
+            ..Post::default()
+        };
+        let shown = match house
+            .ports
+            .surface
+            .post(ask.place.channel, post, Nonce::of(turn, "q"))
+            .await
+        {
             Ok(message) => message,
             Err(SurfaceError::Forbidden(right)) => return Ok(notice::cannot_say(Some(&right))),
             Err(error) => {
@@ -301,7 +372,9 @@ impl Desk {
 
     fn refused(&self, person: &Person, refusal: &Refusal) -> anyhow::Result<String> {
         let text = notice::refusal(refusal);
-        self.house.store.note_refusal(person.member, &text, self.house.now())?;
+        self.house
+            .store
+            .note_refusal(person.member, &text, self.house.now())?;
         Ok(text)
     }
 
@@ -313,7 +386,10 @@ impl Desk {
             None => Ok(Reply::from(notice::unknown_button())),
         };
         done.unwrap_or_else(|error| {
-            tracing::error!(error = format!("{error:#}"), "could not do what a button wants");
+            tracing::error!(
+                error = format!("{error:#}"),
+                "could not do what a button wants"
+            );
             Reply::from(notice::broken())
         })
     }
@@ -331,7 +407,10 @@ impl Desk {
 
     async fn stop_running(&self, thread: ThreadId, by: &Person) -> anyhow::Result<String> {
         let open = self.house.store.open_turns(thread)?;
-        let running = open.iter().find(|record| record.stage != Stage::Waiting).or(open.first());
+        let running = open
+            .iter()
+            .find(|record| record.stage != Stage::Waiting)
+            .or(open.first());
         match running {
             Some(record) => self.stop_turn(record.id, by).await,
             None => Ok(notice::nothing_is_running()),
@@ -340,7 +419,11 @@ impl Desk {
 
     async fn stop_turn(&self, turn: TurnId, by: &Person) -> anyhow::Result<String> {
         let house = &self.house;
-        let Some(record) = house.store.turn(turn)?.filter(|record| record.stage != Stage::Done) else {
+        let Some(record) = house
+            .store
+            .turn(turn)?
+            .filter(|record| record.stage != Stage::Done)
+        else {
             return Ok(notice::nothing_is_running());
         };
         let owner = house.store.chat(record.thread)?.map(|chat| chat.owner);
@@ -356,7 +439,14 @@ impl Desk {
             house.hub.tell(house, record.thread, Letter::Look);
             return Ok(notice::taken_back());
         }
-        house.hub.tell(house, record.thread, Letter::Stop { turn: Some(turn), by: by.member });
+        house.hub.tell(
+            house,
+            record.thread,
+            Letter::Stop {
+                turn: Some(turn),
+                by: by.member,
+            },
+        );
         Ok(notice::stopping())
     }
 
@@ -377,7 +467,9 @@ fn meaning(message: &InboundMessage, chat: Option<&Chat>, level: Option<Level>) 
     if message.addressed {
         return Meaning::Request;
     }
-    let Some(chat) = chat else { return Meaning::Nothing };
+    let Some(chat) = chat else {
+        return Meaning::Nothing;
+    };
     let holds = level >= Some(Level::Chat);
     match (chat.listen, holds, message.for_others) {
         (Listen::All, true, false) => Meaning::Request,
@@ -392,7 +484,10 @@ fn meaning(message: &InboundMessage, chat: Option<&Chat>, level: Option<Level>) 
 fn says_once(refusal: &Refusal) -> bool {
     matches!(
         refusal,
-        Refusal::NoGrant { .. } | Refusal::Expired { .. } | Refusal::Suspended | Refusal::NotConfined
+        Refusal::NoGrant { .. }
+            | Refusal::Expired { .. }
+            | Refusal::Suspended
+            | Refusal::NotConfined
     )
 }
 
@@ -419,7 +514,10 @@ fn request_of(message: InboundMessage) -> Request {
 }
 
 fn quote(message: &InboundMessage) -> Quote {
-    Quote { author: Some(message.author.name.clone()), text: message.text.clone() }
+    Quote {
+        author: Some(message.author.name.clone()),
+        text: message.text.clone(),
+    }
 }
 
 fn new_record(chat: &Chat, request: Request, turn: TurnId, permit: &Permit) -> TurnRecord {
@@ -449,7 +547,10 @@ fn new_record(chat: &Chat, request: Request, turn: TurnId, permit: &Permit) -> T
 /// Returns where a chat opened by this request has its thread still to be opened.
 pub(super) fn opening(place: &Place, request: &Request) -> Option<Opening> {
     match (place.kind, request.message) {
-        (PlaceKind::Text, Some(message)) => Some(Opening { channel: place.channel, message }),
+        (PlaceKind::Text, Some(message)) => Some(Opening {
+            channel: place.channel,
+            message,
+        }),
         _ => None,
     }
 }

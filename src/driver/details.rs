@@ -35,12 +35,20 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Returns the details of a turn for somebody who holds `view` on all projects of its chat.
 pub async fn of(house: &Arc<House>, turn: TurnId, by: &Person) -> anyhow::Result<Reply> {
-    let Some(record) = house.store.turn(turn)? else { return Ok(Reply::from(notice::nothing_is_running())) };
-    let Some(chat) = house.store.chat(record.thread)? else { return Ok(Reply::from(notice::nothing_is_running())) };
+    let Some(record) = house.store.turn(turn)? else {
+        return Ok(Reply::from(notice::nothing_is_running()));
+    };
+    let Some(chat) = house.store.chat(record.thread)? else {
+        return Ok(Reply::from(notice::nothing_is_running()));
+    };
     for project in &chat.projects {
         let holds = gate::level(house, by, project)?;
         if holds < Some(Level::View) {
-            let refusal = Refusal::NoGrant { project: Some(project.clone()), need: Level::View, holds };
+            let refusal = Refusal::NoGrant {
+                project: Some(project.clone()),
+                need: Level::View,
+                holds,
+            };
             return Ok(Reply::from(notice::refusal(&refusal)));
         }
     }
@@ -54,7 +62,11 @@ pub async fn of(house: &Arc<House>, turn: TurnId, by: &Person) -> anyhow::Result
     }
 }
 
-async fn rebuild(house: &House, chat: &Chat, record: &TurnRecord) -> Result<Turn, crate::sandbox::SandboxError> {
+async fn rebuild(
+    house: &House,
+    chat: &Chat,
+    record: &TurnRecord,
+) -> Result<Turn, crate::sandbox::SandboxError> {
     let at = record.started_at.unwrap_or_else(|| house.now());
     let mut turn = Turn::new(gate::facts_of(house, chat, record), at);
     turn.handle(Event::Held(record.hold), at);
@@ -84,6 +96,9 @@ fn file(house: &House, turn: &Turn) -> Reply {
     let details = house.scrub(&present::details::details(turn));
     Reply {
         text: notice::here_are_details(),
-        files: vec![Upload { name: "details.md".to_owned(), bytes: Bytes::from(details) }],
+        files: vec![Upload {
+            name: "details.md".to_owned(),
+            bytes: Bytes::from(details),
+        }],
     }
 }

@@ -17,10 +17,23 @@ use super::ports::{Nonce, Post, Surface, SurfaceError};
 /// One thing that the surface was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Said {
-    Thread { message: MessageId, name: String },
-    Post { channel: ChannelId, id: MessageId, post: Post, nonce: String },
-    Edit { message: MessageId, post: Post },
-    Delete { message: MessageId },
+    Thread {
+        message: MessageId,
+        name: String,
+    },
+    Post {
+        channel: ChannelId,
+        id: MessageId,
+        post: Post,
+        nonce: String,
+    },
+    Edit {
+        message: MessageId,
+        post: Post,
+    },
+    Delete {
+        message: MessageId,
+    },
 }
 
 #[derive(Debug)]
@@ -40,8 +53,16 @@ pub(super) struct FakeSurface {
 
 impl FakeSurface {
     pub(super) fn new(clock: Arc<dyn Clock>) -> FakeSurface {
-        let memory = Memory { said: Vec::new(), failures: VecDeque::new(), serial: 0 };
-        FakeSurface { memory: Arc::new(Mutex::new(memory)), changed: watch::Sender::new(0), clock }
+        let memory = Memory {
+            said: Vec::new(),
+            failures: VecDeque::new(),
+            serial: 0,
+        };
+        FakeSurface {
+            memory: Arc::new(Mutex::new(memory)),
+            changed: watch::Sender::new(0),
+            clock,
+        }
     }
 
     /// Lets the next call of `verb` (`open_thread`, `post`, `edit`, `delete`) fail so.
@@ -71,7 +92,10 @@ impl FakeSurface {
 
     fn failure(&self, verb: &str) -> Option<SurfaceError> {
         let mut memory = self.lock();
-        let at = memory.failures.iter().position(|(failing, _)| *failing == verb)?;
+        let at = memory
+            .failures
+            .iter()
+            .position(|(failing, _)| *failing == verb)?;
         memory.failures.remove(at).map(|(_, error)| error)
     }
 
@@ -84,21 +108,36 @@ impl FakeSurface {
         let mut memory = self.lock();
         memory.serial += 1;
         let Moment(now) = self.clock.now();
-        MessageId((u64::try_from(now - 1_420_070_400_000).expect("after 2015") << 22) + memory.serial)
+        MessageId(
+            (u64::try_from(now - 1_420_070_400_000).expect("after 2015") << 22) + memory.serial,
+        )
     }
 }
 
 #[async_trait]
 impl Surface for FakeSurface {
-    async fn open_thread(&self, _: ChannelId, message: MessageId, name: &str) -> Result<ThreadId, SurfaceError> {
+    async fn open_thread(
+        &self,
+        _: ChannelId,
+        message: MessageId,
+        name: &str,
+    ) -> Result<ThreadId, SurfaceError> {
         if let Some(error) = self.failure("open_thread") {
             return Err(error);
         }
-        self.note(Said::Thread { message, name: name.to_owned() });
+        self.note(Said::Thread {
+            message,
+            name: name.to_owned(),
+        });
         Ok(ThreadId(message.0))
     }
 
-    async fn post(&self, channel: ChannelId, post: Post, nonce: Nonce) -> Result<MessageId, SurfaceError> {
+    async fn post(
+        &self,
+        channel: ChannelId,
+        post: Post,
+        nonce: Nonce,
+    ) -> Result<MessageId, SurfaceError> {
         if let Some(error) = self.failure("post") {
             return Err(error);
         }
@@ -110,7 +149,12 @@ impl Surface for FakeSurface {
             return Ok(id);
         }
         let id = self.next_id();
-        self.note(Said::Post { channel, id, post, nonce: nonce.0 });
+        self.note(Said::Post {
+            channel,
+            id,
+            post,
+            nonce: nonce.0,
+        });
         Ok(id)
     }
 
@@ -138,7 +182,12 @@ impl Surface for FakeSurface {
         10 * 1024 * 1024
     }
 
-    async fn fetch(&self, _: ChannelId, attachment: &Attachment, _: u64) -> Result<Bytes, SurfaceError> {
+    async fn fetch(
+        &self,
+        _: ChannelId,
+        attachment: &Attachment,
+        _: u64,
+    ) -> Result<Bytes, SurfaceError> {
         match self.failure("fetch") {
             Some(error) => Err(error),
             None => Ok(Bytes::from(attachment.name.clone())),

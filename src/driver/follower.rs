@@ -36,7 +36,10 @@ pub enum News {
 }
 
 /// Repeats what is safe to repeat for as long as the sandbox is away, and says so. Every other result ends it.
-pub async fn while_away<T, F>(news: &mpsc::Sender<News>, mut attempt: impl FnMut() -> F) -> Result<T, SandboxError>
+pub async fn while_away<T, F>(
+    news: &mpsc::Sender<News>,
+    mut attempt: impl FnMut() -> F,
+) -> Result<T, SandboxError>
 where
     F: Future<Output = Result<T, SandboxError>>,
 {
@@ -99,6 +102,11 @@ pub async fn follow(turns: &TurnDirectory, run: Run, seen: u64, news: mpsc::Send
         let _ = news.send(News::Event(Event::Complained(complaint))).await;
     }
     let rest: Vec<_> = lines.finish().iter().flat_map(decode).collect();
-    let _ = news.send(News::Read { offset, events: rest }).await;
+    let _ = news
+        .send(News::Read {
+            offset,
+            events: rest,
+        })
+        .await;
     let _ = news.send(News::Event(end)).await;
 }

@@ -65,9 +65,15 @@ pub fn admit(
     let facts = facts(house, &request.author, &known);
     if let (Some(chat), Some(typed)) = (chat, typed)
         && chat.projects[0].as_str() != typed
-        && house.catalogue.0.iter().any(|project| project.slug.as_str() == typed)
+        && house
+            .catalogue
+            .0
+            .iter()
+            .any(|project| project.slug.as_str() == typed)
     {
-        return Ok(Err(Refusal::OtherProject { chat: chat.projects[0].clone() }));
+        return Ok(Err(Refusal::OtherProject {
+            chat: chat.projects[0].clone(),
+        }));
     }
     let of_channel = project_of_channel(house, place);
     let project = match (chat, typed, &of_channel) {
@@ -76,7 +82,13 @@ pub fn admit(
         (None, None, Some(slug)) => Wanted::Fixed(slug),
         (None, None, None) => Wanted::Any,
     };
-    decide(house, &facts, project, request.model.as_deref(), chat.map(|chat| chat.model.as_str()))
+    decide(
+        house,
+        &facts,
+        project,
+        request.model.as_deref(),
+        chat.map(|chat| chat.model.as_str()),
+    )
 }
 
 /// Asks the gate. The chat's own model is a wish: somebody who may not use it gets his first allowed one.
@@ -87,37 +99,63 @@ fn decide(
     asked: Option<&str>,
     chats: Option<&str>,
 ) -> Result<Result<Permit, Refusal>, StoreError> {
-    let ask = Ask { project, need: Level::Chat, model: asked.or(chats) };
+    let ask = Ask {
+        project,
+        need: Level::Chat,
+        model: asked.or(chats),
+    };
     let entry = match budget::enter(facts, &ask) {
         Ok(entry) => entry,
         Err(refusal) => return Ok(Err(refusal)),
     };
     let month = Month::of(facts.now, &house.rules.zone);
-    let usage = house.store.usage(facts.person.member, &entry.project.slug, month)?;
+    let usage = house
+        .store
+        .usage(facts.person.member, &entry.project.slug, month)?;
     Ok(match budget::admit(facts, &usage, &ask) {
-        Err(Refusal::Model { .. }) if asked.is_none() => budget::admit(facts, &usage, &Ask { model: None, ..ask }),
+        Err(Refusal::Model { .. }) if asked.is_none() => {
+            budget::admit(facts, &usage, &Ask { model: None, ..ask })
+        }
         decision => decision,
     })
 }
 
 fn project_of_channel(house: &House, place: &Place) -> Option<Slug> {
     let channel = place.parent.unwrap_or(place.channel);
-    let project = house.catalogue.0.iter().find(|project| project.channels.contains(&channel))?;
+    let project = house
+        .catalogue
+        .0
+        .iter()
+        .find(|project| project.channels.contains(&channel))?;
     Some(project.slug.clone())
 }
 
 /// Passes the gate again as the turn starts, and holds its money in the store; the record then says so.
-pub fn hold(house: &House, chat: &Chat, record: &mut TurnRecord) -> anyhow::Result<Result<Usd, Refusal>> {
-    let known = known(house, &record.request.author).context("could not read the author's grants")?;
+pub fn hold(
+    house: &House,
+    chat: &Chat,
+    record: &mut TurnRecord,
+) -> anyhow::Result<Result<Usd, Refusal>> {
+    let known =
+        known(house, &record.request.author).context("could not read the author's grants")?;
     let facts = facts(house, &record.request.author, &known);
     let project = Wanted::Fixed(&chat.projects[0]);
-    let permit = decide(house, &facts, project, record.request.model.as_deref(), Some(&chat.model))
-        .context("could not ask the gate")?;
+    let permit = decide(
+        house,
+        &facts,
+        project,
+        record.request.model.as_deref(),
+        Some(&chat.model),
+    )
+    .context("could not ask the gate")?;
     let permit = match permit {
         Ok(permit) => permit,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    let held = house.store.hold(record.id, &permit, house.now()).context("could not hold the turn's money")?;
+    let held = house
+        .store
+        .hold(record.id, &permit, house.now())
+        .context("could not hold the turn's money")?;
     Ok(held.inspect(|amount| {
         record.project = permit.project().clone();
         record.level = permit.level();
@@ -132,7 +170,10 @@ pub fn hold(house: &House, chat: &Chat, record: &mut TurnRecord) -> anyhow::Resu
 
 /// Returns what the machine must know about a turn.
 pub fn facts_of(house: &House, chat: &Chat, record: &TurnRecord) -> TurnFacts {
-    let title = house.catalogue.get(&record.project).map_or_else(|| record.project.to_string(), |it| it.title.clone());
+    let title = house
+        .catalogue
+        .get(&record.project)
+        .map_or_else(|| record.project.to_string(), |it| it.title.clone());
     let limits = &house.rules.limits;
     TurnFacts {
         id: record.id,
@@ -142,7 +183,11 @@ pub fn facts_of(house: &House, chat: &Chat, record: &TurnRecord) -> TurnFacts {
         title,
         mode: permission_mode(&house.agent).to_owned(),
         resumes: chat.session.begun,
-        limits: TurnLimits { turn_time: limits.turn_time, silence: limits.silence, grace: GRACE },
+        limits: TurnLimits {
+            turn_time: limits.turn_time,
+            silence: limits.silence,
+            grace: GRACE,
+        },
         at: record.started_at.unwrap_or_else(|| house.now()),
         secrets: house.secrets.clone(),
     }
@@ -153,7 +198,8 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Returns whether the author of a running turn still may.
 pub fn may_go_on(house: &House, chat: &Chat, record: &TurnRecord) -> anyhow::Result<bool> {
-    let level = level(house, &record.request.author, &chat.projects[0]).context("could not read the author's grants")?;
+    let level = level(house, &record.request.author, &chat.projects[0])
+        .context("could not read the author's grants")?;
     Ok(level >= Some(Level::Chat))
 }
 
@@ -164,8 +210,16 @@ pub fn too_large(request: &Request, limit: u64) -> Option<Refusal> {
         sum = sum.saturating_add(file.size);
         let is_prompt = is_prompt_file(request, &file.name) && file.size > PROMPT_BYTES;
         if is_prompt || sum > limit {
-            let (size, limit) = if is_prompt { (file.size, PROMPT_BYTES) } else { (sum, limit) };
-            return Some(Refusal::TooLarge { name: file.name.clone(), size, limit });
+            let (size, limit) = if is_prompt {
+                (file.size, PROMPT_BYTES)
+            } else {
+                (sum, limit)
+            };
+            return Some(Refusal::TooLarge {
+                name: file.name.clone(),
+                size,
+                limit,
+            });
         }
     }
     None
@@ -210,7 +264,11 @@ pub fn new_chat(
         account: account(house, request, project, permit)?,
         workdir: workdir(house, project, thread),
         word: random_word(),
-        listen: if place.kind == PlaceKind::Text { Listen::All } else { Listen::Mentions },
+        listen: if place.kind == PlaceKind::Text {
+            Listen::All
+        } else {
+            Listen::Mentions
+        },
         opened_at: house.now(),
         closed: false,
     })
@@ -243,7 +301,10 @@ fn workdir(house: &House, project: Option<&Project>, thread: ThreadId) -> String
 
 /// Returns a session that was never used.
 pub fn new_session() -> Session {
-    Session { id: SessionId(uuid::Uuid::new_v4().to_string()), begun: false }
+    Session {
+        id: SessionId(uuid::Uuid::new_v4().to_string()),
+        begun: false,
+    }
 }
 
 /// Eight characters, a letter first: open-terminal keeps no more (measured, 0.14.5).
@@ -257,5 +318,7 @@ fn random_account() -> String {
 /// The chat's word for its author tags: 60 bits.
 fn random_word() -> String {
     let mut random = rand::rng();
-    (0..12).map(|_| char::from_digit(random.random_range(0..32), 32).unwrap_or('0')).collect()
+    (0..12)
+        .map(|_| char::from_digit(random.random_range(0..32), 32).unwrap_or('0'))
+        .collect()
 }

@@ -11,8 +11,8 @@ use crate::domain::rules::Rules;
 use crate::domain::time::Moment;
 use crate::domain::turn_record::Stage;
 use crate::present::secrets::scrub;
-use crate::turn::facts::Secrets;
 use crate::store::Store;
+use crate::turn::facts::Secrets;
 
 use super::hub::Hub;
 use super::live_message::Crowd;
@@ -81,7 +81,9 @@ impl House {
 
     /// Returns whether the account of `run` has no other run that could still be going on.
     pub fn is_alone(&self, run: &Run) -> bool {
-        let Ok(others) = self.store.unfinished() else { return false };
+        let Ok(others) = self.store.unfinished() else {
+            return false;
+        };
         others.iter().filter(|record| record.id != run.turn && record.stage != Stage::Waiting).all(|record| {
             // Not known means not alone: nothing of anybody else is ever ended by mistake.
             matches!(self.store.chat(record.thread), Ok(Some(chat)) if chat.account != run.account)

@@ -61,7 +61,9 @@ impl Hub {
         let (sender, letters) = mpsc::channel(LETTERS);
         let _ = sender.try_send(letter);
         chats.insert(thread, sender);
-        house.tracker.spawn(chat_task::run(house.clone(), thread, letters));
+        house
+            .tracker
+            .spawn(chat_task::run(house.clone(), thread, letters));
     }
 
     /// Tells every running chat.
@@ -77,7 +79,11 @@ impl Hub {
     }
 
     /// Lets a task go, unless a letter waits for it.
-    pub(super) fn retire(&self, thread: ThreadId, letters: &mut mpsc::Receiver<Letter>) -> Result<(), Letter> {
+    pub(super) fn retire(
+        &self,
+        thread: ThreadId,
+        letters: &mut mpsc::Receiver<Letter>,
+    ) -> Result<(), Letter> {
         let mut chats = self.lock();
         match letters.try_recv() {
             Ok(letter) => Err(letter),

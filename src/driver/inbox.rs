@@ -10,8 +10,18 @@ pub fn safe_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     for name in names {
         let clean = clean(name);
         let unique = (1..)
-            .map(|number| if number == 1 { clean.clone() } else { numbered(&clean, number) })
-            .find(|candidate| taken.iter().all(|other| !other.eq_ignore_ascii_case(candidate)));
+            .map(|number| {
+                if number == 1 {
+                    clean.clone()
+                } else {
+                    numbered(&clean, number)
+                }
+            })
+            .find(|candidate| {
+                taken
+                    .iter()
+                    .all(|other| !other.eq_ignore_ascii_case(candidate))
+            });
         taken.extend(unique);
     }
     taken
@@ -21,10 +31,20 @@ fn clean(name: &str) -> String {
     let base = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let plain: String = base
         .chars()
-        .map(|c| if c.is_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' })
+        .map(|c| {
+            if c.is_alphanumeric() || matches!(c, '.' | '_' | '-') {
+                c
+            } else {
+                '_'
+            }
+        })
         .collect();
     let plain = shorten(plain.trim_start_matches(['.', '-']).trim_end_matches('.'));
-    if plain.is_empty() { "file".to_owned() } else { plain }
+    if plain.is_empty() {
+        "file".to_owned()
+    } else {
+        plain
+    }
 }
 
 /// Keeps the ending, which says what the file is.
@@ -85,7 +105,10 @@ mod tests {
 
     #[test]
     fn equal_names_are_told_apart() {
-        assert_eq!(safe_names(["a.csv", "A.csv", "a.csv", "b"]), ["a.csv", "A-2.csv", "a-3.csv", "b"]);
+        assert_eq!(
+            safe_names(["a.csv", "A.csv", "a.csv", "b"]),
+            ["a.csv", "A-2.csv", "a-3.csv", "b"]
+        );
     }
 
     proptest! {

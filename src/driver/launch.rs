@@ -8,8 +8,8 @@ use crate::agent::command::{self, Shell, Surroundings};
 use crate::agent::prompt::{self, InFile};
 use crate::agent::scope_files::{self, ProjectText, Scope, ScopeText};
 use crate::domain::chat::Chat;
-use crate::domain::ids::{ChannelId, MessageId, SessionId};
 use crate::domain::grant::Level;
+use crate::domain::ids::{ChannelId, MessageId, SessionId};
 use crate::domain::project::{Collect, Project, Workspace};
 use crate::domain::turn_record::TurnRecord;
 use crate::sandbox::{Confinement, Exec, Probe, SandboxError, shell};
@@ -27,7 +27,12 @@ const RUNNER_LATER: Duration = Duration::from_secs(60);
 
 /// Returns the name of a turn's present run.
 pub fn run_of(chat: &Chat, record: &TurnRecord) -> Run {
-    Run { account: chat.account.clone(), thread: chat.thread, turn: record.id, attempt: record.attempt }
+    Run {
+        account: chat.account.clone(),
+        thread: chat.thread,
+        turn: record.id,
+        attempt: record.attempt,
+    }
 }
 
 /// Makes sure that the run exists. Safe to repeat: a run that is there already is left as it is.
@@ -38,16 +43,27 @@ pub async fn launch(
     news: &mpsc::Sender<News>,
 ) -> Result<(), Trouble> {
     let run = run_of(chat, record);
-    let state = while_away(news, || house.turns.state(&run)).await.map_err(trouble)?;
+    let state = while_away(news, || house.turns.state(&run))
+        .await
+        .map_err(trouble)?;
     if state != RunState::Absent {
-        house.provider.open(&house.store, record).map_err(|error| Trouble::Other(error.to_string()))?;
+        house
+            .provider
+            .open(&house.store, record)
+            .map_err(|error| Trouble::Other(error.to_string()))?;
         return Ok(());
     }
-    let probe = while_away(news, || house.turns.probe(&chat.account)).await.map_err(trouble)?;
+    let probe = while_away(news, || house.turns.probe(&chat.account))
+        .await
+        .map_err(trouble)?;
     let shell = shell(house, record, &probe)?;
     clone(house, chat, record, news).await?;
     let (text, files) = bring_in(house, chat, record, &run, &probe, news).await?;
-    if house.catalogue.get(&record.project).is_some_and(|project| project.collect == Collect::New) {
+    if house
+        .catalogue
+        .get(&record.project)
+        .is_some_and(|project| project.collect == Collect::New)
+    {
         let noted = while_away(news, || house.produced.note(&run, &chat.workdir)).await;
         noted.map_err(trouble)?;
     }
@@ -59,7 +75,9 @@ pub async fn launch(
             Err(StartError::Workspace(why)) => return Err(Trouble::Workspace(why)),
             Err(StartError::Sandbox(SandboxError::Away(_))) => {
                 // Whether it was started is not known; to start again is safe, and this waits until the sandbox is back.
-                while_away(news, || house.turns.state(&run)).await.map_err(trouble)?;
+                while_away(news, || house.turns.state(&run))
+                    .await
+                    .map_err(trouble)?;
             }
             Err(StartError::Sandbox(error)) => return Err(trouble(error)),
         }
@@ -70,7 +88,9 @@ fn shell(house: &House, record: &TurnRecord, probe: &Probe) -> Result<Shell, Tro
     match (&probe.confinement, house.agent.confine) {
         (_, false) => Ok(Shell::Open),
         (Confinement::Works, true) => Ok(Shell::Confined),
-        (Confinement::Missing(_), true) if house.rules.is_owner(record.request.author.member) => Ok(Shell::Open),
+        (Confinement::Missing(_), true) if house.rules.is_owner(record.request.author.member) => {
+            Ok(Shell::Open)
+        }
         (Confinement::Missing(why), true) => Err(Trouble::NotConfined(why.clone())),
     }
 }
@@ -99,7 +119,10 @@ async fn bring_in(
     let mut words = None;
     let mut files = Vec::new();
     for (attachment, name) in request.attachments.iter().zip(names) {
-        let failed = |why: String| Trouble::Attachment { name: attachment.name.clone(), why };
+        let failed = |why: String| Trouble::Attachment {
+            name: attachment.name.clone(),
+            why,
+        };
         let channel = attachment_channel(chat, record, channel);
         let bytes = house
             .ports
@@ -112,24 +135,36 @@ async fn bring_in(
             continue;
         }
         let path = format!("{}/{name}", run.inbox(inbox_of(record)));
-        while_away(news, || house.ports.sandbox.put(&chat.account, &path, bytes.clone()))
-            .await
-            .map_err(|error| match error {
-                SandboxError::Full => Trouble::Full,
-                other => {
-                    tracing::warn!(turn = %record.id, error = %other, "a file could not be brought in");
-                    failed("the sandbox does not take it".to_owned())
-                }
-            })?;
-        files.push(InFile { name: attachment.name.clone(), path: absolute(&probe.home, &path) });
+        while_away(news, || {
+            house.ports.sandbox.put(&chat.account, &path, bytes.clone())
+        })
+        .await
+        .map_err(|error| match error {
+            SandboxError::Full => Trouble::Full,
+            other => {
+                tracing::warn!(turn = %record.id, error = %other, "a file could not be brought in");
+                failed("the sandbox does not take it".to_owned())
+            }
+        })?;
+        files.push(InFile {
+            name: attachment.name.clone(),
+            path: absolute(&probe.home, &path),
+        });
     }
     Ok((words, files))
 }
 
 /// Returns the channel in which the message with the file stands: the one above, for the message that a thread hangs on.
 fn attachment_channel(chat: &Chat, record: &TurnRecord, place: ChannelId) -> ChannelId {
-    let opens = record.request.message.is_some_and(|message| message.0 == chat.thread.0);
-    if opens { chat.parent.unwrap_or(place) } else { place }
+    let opens = record
+        .request
+        .message
+        .is_some_and(|message| message.0 == chat.thread.0);
+    if opens {
+        chat.parent.unwrap_or(place)
+    } else {
+        place
+    }
 }
 
 fn why_not_fetched(error: &SurfaceError) -> String {
@@ -141,7 +176,10 @@ fn why_not_fetched(error: &SurfaceError) -> String {
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "each is a different thing that only this place brings together")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "each is a different thing that only this place brings together"
+)]
 fn start(
     house: &House,
     chat: &Chat,
@@ -154,12 +192,20 @@ fn start(
 ) -> Result<Start, SandboxError> {
     let project = house.catalogue.get(&record.project);
     let place = |path: &str| absolute(&probe.home, path);
-    let (workdir, inbox, outbox, tmp) = (place(&chat.workdir), place(&run.inbox(inbox_of(record))), place(&run.outbox()), place(&run.tmp()));
+    let (workdir, inbox, outbox, tmp) = (
+        place(&chat.workdir),
+        place(&run.inbox(inbox_of(record))),
+        place(&run.outbox()),
+        place(&run.tmp()),
+    );
     let write_dirs = [workdir.clone(), outbox.clone(), tmp.clone()];
     let read_dirs = [inbox.clone()];
     let domains = domains(project, record);
     let denied = scope_files::denied(&house.agent);
-    let session = record.session.clone().unwrap_or_else(|| SessionId(String::new()));
+    let session = record
+        .session
+        .clone()
+        .unwrap_or_else(|| SessionId(String::new()));
     let mut argv = vec![house.agent.command.clone()];
     argv.extend(command::flags(&command::Launch {
         rules: &house.agent,
@@ -180,7 +226,10 @@ fn start(
         tmp_dir: &tmp,
         mark: &run.mark(),
     });
-    let access = house.provider.open(&house.store, record).map_err(|error| SandboxError::Failed(error.to_string()))?;
+    let access = house
+        .provider
+        .open(&house.store, record)
+        .map_err(|error| SandboxError::Failed(error.to_string()))?;
     env.extend(access.env);
     let mut request = record.request.clone();
     if let Some(words) = words {
@@ -189,7 +238,10 @@ fn start(
     let text = prompt::prompt_text(&chat.word, &request, record.level, files, &request.context);
     Ok(Start {
         workdir: chat.workdir.clone(),
-        make_workdir: !matches!(project.map(|it| &it.workspace), Some(Workspace::InPlace { .. })),
+        make_workdir: !matches!(
+            project.map(|it| &it.workspace),
+            Some(Workspace::InPlace { .. })
+        ),
         argv,
         env,
         secrets: access.secrets,
@@ -201,7 +253,9 @@ fn start(
             read_dirs: &read_dirs,
             allowed_domains: domains,
         }),
-        system_prompt: system_prompt(house, chat, record, project, shell, &workdir, &inbox, &outbox),
+        system_prompt: system_prompt(
+            house, chat, record, project, shell, &workdir, &inbox, &outbox,
+        ),
         first_line: prompt::user_line(&line_id(record), &text),
         ceiling: house.rules.limits.turn_time + RUNNER_LATER,
     })
@@ -225,7 +279,10 @@ fn domains<'a>(project: Option<&'a Project>, record: &TurnRecord) -> &'a [String
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "each is a different thing that only this place brings together")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "each is a different thing that only this place brings together"
+)]
 fn system_prompt(
     house: &House,
     chat: &Chat,
@@ -236,7 +293,12 @@ fn system_prompt(
     inbox: &str,
     outbox: &str,
 ) -> String {
-    let owners: Vec<String> = house.rules.owners.iter().map(|owner| format!("<@{owner}>")).collect();
+    let owners: Vec<String> = house
+        .rules
+        .owners
+        .iter()
+        .map(|owner| format!("<@{owner}>"))
+        .collect();
     scope_files::system_prompt(&ScopeText {
         word: &chat.word,
         owners: &owners,
@@ -273,29 +335,42 @@ async fn clone(
     record: &TurnRecord,
     news: &mpsc::Sender<News>,
 ) -> Result<(), Trouble> {
-    let Some(Workspace::Clone { repo }) = house.catalogue.get(&record.project).map(|project| &project.workspace) else {
+    let Some(Workspace::Clone { repo }) = house
+        .catalogue
+        .get(&record.project)
+        .map(|project| &project.workspace)
+    else {
         return Ok(());
     };
     let exec = Exec {
         script: shell::script(CLONE),
-        vars: vec![("REPO", repo.clone().into_bytes()), ("DIR", shell::path(&chat.workdir).map_err(trouble)?.into_bytes())],
+        vars: vec![
+            ("REPO", repo.clone().into_bytes()),
+            (
+                "DIR",
+                shell::path(&chat.workdir).map_err(trouble)?.into_bytes(),
+            ),
+        ],
         limit: CLONE_LIMIT,
         most: 64 * 1024,
     };
-    let done = while_away(news, || house.ports.sandbox.exec(&chat.account, exec.clone())).await;
+    let done = while_away(news, || {
+        house.ports.sandbox.exec(&chat.account, exec.clone())
+    })
+    .await;
     match done.map_err(trouble)?.code {
         0 => Ok(()),
-        code => Err(Trouble::Workspace(format!("its repository could not be cloned (git ended with {code})"))),
+        code => Err(Trouble::Workspace(format!(
+            "its repository could not be cloned (git ended with {code})"
+        ))),
     }
 }
 
 /// Looks for what the turn made or changed.
-pub async fn collect(
-    house: &House,
-    chat: &Chat,
-    record: &TurnRecord,
-    run: &Run,
-) -> Collected {
-    let how = house.catalogue.get(&record.project).map_or(Collect::Outbox, |project| project.collect);
+pub async fn collect(house: &House, chat: &Chat, record: &TurnRecord, run: &Run) -> Collected {
+    let how = house
+        .catalogue
+        .get(&record.project)
+        .map_or(Collect::Outbox, |project| project.collect);
     house.produced.look(run, &chat.workdir, how).await
 }

@@ -36,7 +36,8 @@ pub struct Crowd(Arc<AtomicUsize>);
 
 impl Crowd {
     fn pace(&self) -> Duration {
-        let shared = Duration::from_secs(1) * u32::try_from(self.0.load(Ordering::Relaxed)).unwrap_or(u32::MAX);
+        let shared = Duration::from_secs(1)
+            * u32::try_from(self.0.load(Ordering::Relaxed)).unwrap_or(u32::MAX);
         PACE.max(shared / EDITS_A_SECOND as u32)
     }
 }
@@ -61,7 +62,13 @@ pub struct LiveMessage {
 
 impl LiveMessage {
     /// Starts the task. `existing`: the message that an earlier process made for this turn.
-    pub fn start(ports: Ports, crowd: Crowd, place: ChannelId, turn: TurnId, existing: Option<MessageId>) -> LiveMessage {
+    pub fn start(
+        ports: Ports,
+        crowd: Crowd,
+        place: ChannelId,
+        turn: TurnId,
+        existing: Option<MessageId>,
+    ) -> LiveMessage {
         let (newest, states) = watch::channel(None);
         let (tell, news) = mpsc::channel(4);
         let closing = CancellationToken::new();
@@ -77,7 +84,12 @@ impl LiveMessage {
             tell,
         };
         let task = tokio::spawn(keeper.keep(states, closing.clone()));
-        LiveMessage { newest, news, closing, task }
+        LiveMessage {
+            newest,
+            news,
+            closing,
+            task,
+        }
     }
 
     /// Shows this as soon as the pace allows, unless something newer comes first.
@@ -133,7 +145,11 @@ enum Onward {
 }
 
 impl Keeper {
-    async fn keep(mut self, mut states: watch::Receiver<Option<Post>>, closing: CancellationToken) -> Option<MessageId> {
+    async fn keep(
+        mut self,
+        mut states: watch::Receiver<Option<Post>>,
+        closing: CancellationToken,
+    ) -> Option<MessageId> {
         self.crowd.0.fetch_add(1, Ordering::Relaxed);
         let mut earliest = Instant::now();
         loop {
@@ -147,7 +163,9 @@ impl Keeper {
                 () = closing.cancelled() => break,
                 () = tokio::time::sleep_until(earliest) => {}
             }
-            let Some(post) = states.borrow_and_update().clone() else { continue };
+            let Some(post) = states.borrow_and_update().clone() else {
+                continue;
+            };
             if self.shown.as_ref() == Some(&post) {
                 continue;
             }
@@ -163,7 +181,10 @@ impl Keeper {
     async fn show(&mut self, post: Post) -> Onward {
         let result = match self.message {
             Some(message) if self.is_fresh(message) => {
-                self.ports.surface.edit(self.place, message, post.clone()).await
+                self.ports
+                    .surface
+                    .edit(self.place, message, post.clone())
+                    .await
             }
             Some(old) => self.replace(old, post.clone()).await,
             None => self.make(post.clone()).await,
@@ -234,10 +255,19 @@ mod tests {
 
     #[async_trait::async_trait]
     impl Sandbox for Unasked {
-        async fn exec(&self, _: &crate::domain::ids::AccountId, _: Exec) -> Result<Done, SandboxError> {
+        async fn exec(
+            &self,
+            _: &crate::domain::ids::AccountId,
+            _: Exec,
+        ) -> Result<Done, SandboxError> {
             unreachable!("a live message runs nothing")
         }
-        async fn put(&self, _: &crate::domain::ids::AccountId, _: &str, _: bytes::Bytes) -> Result<(), SandboxError> {
+        async fn put(
+            &self,
+            _: &crate::domain::ids::AccountId,
+            _: &str,
+            _: bytes::Bytes,
+        ) -> Result<(), SandboxError> {
             unreachable!("a live message writes nothing")
         }
         async fn get(
@@ -248,7 +278,11 @@ mod tests {
         ) -> Result<bytes::Bytes, SandboxError> {
             unreachable!("a live message reads nothing")
         }
-        async fn kill(&self, _: &crate::domain::ids::AccountId, _: &Target) -> Result<(), SandboxError> {
+        async fn kill(
+            &self,
+            _: &crate::domain::ids::AccountId,
+            _: &Target,
+        ) -> Result<(), SandboxError> {
             unreachable!("a live message ends nothing")
         }
         async fn probe(&self, _: &crate::domain::ids::AccountId) -> Result<Probe, SandboxError> {
@@ -261,12 +295,23 @@ mod tests {
     fn start() -> (FakeSurface, LiveMessage) {
         let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Moment(1_800_000_000_000)));
         let surface = FakeSurface::new(clock.clone());
-        let ports = Ports { surface: Arc::new(surface.clone()), sandbox: Arc::new(Unasked), clock };
-        (surface, LiveMessage::start(ports, Crowd::default(), PLACE, TurnId(1), None))
+        let ports = Ports {
+            surface: Arc::new(surface.clone()),
+            sandbox: Arc::new(Unasked),
+            clock,
+        };
+        (
+            surface,
+            LiveMessage::start(ports, Crowd::default(), PLACE, TurnId(1), None),
+        )
     }
 
     fn text(words: &str) -> Post {
-        Post { text: words.to_owned(), silent: true, ..Post::default() }
+        Post {
+            text: words.to_owned(),
+            silent: true,
+            ..Post::default()
+        }
     }
 
     fn edits(said: &[Said]) -> Vec<String> {
@@ -279,7 +324,9 @@ mod tests {
     }
 
     fn posts(said: &[Said]) -> usize {
-        said.iter().filter(|said| matches!(said, Said::Post { .. })).count()
+        said.iter()
+            .filter(|said| matches!(said, Said::Post { .. }))
+            .count()
     }
 
     #[tokio::test(start_paused = true)]
@@ -360,7 +407,9 @@ mod tests {
         surface.until(|said| posts(said) == 1).await;
         tokio::time::advance(OLDEST).await;
         live.show(text("two"));
-        let said = surface.until(|said| said.iter().any(|said| matches!(said, Said::Delete { .. }))).await;
+        let said = surface
+            .until(|said| said.iter().any(|said| matches!(said, Said::Delete { .. })))
+            .await;
         assert_eq!(posts(&said), 2);
         assert!(edits(&said).is_empty());
     }

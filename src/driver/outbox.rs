@@ -18,7 +18,11 @@ use super::ports::{Nonce, Post, SurfaceError, Upload};
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Sends what has not arrived yet. Returns when nothing is left to send.
-pub async fn deliver(house: &House, chat: &Chat, record: &mut TurnRecord) -> Result<(), StoreError> {
+pub async fn deliver(
+    house: &House,
+    chat: &Chat,
+    record: &mut TurnRecord,
+) -> Result<(), StoreError> {
     for index in 0..record.parts.len() {
         if record.parts[index].sent == Sent::No {
             let sent = send(house, chat, record, index).await;
@@ -38,7 +42,10 @@ async fn send(house: &House, chat: &Chat, record: &TurnRecord, index: usize) -> 
         let (files, missing) = fetch(house, chat, &part).await;
         let post = Post {
             text: with_lines(&part.text, &missing),
-            reply_to: record.request.message.filter(|_| index == 0 && !deliver::hangs_on(chat, record)),
+            reply_to: record
+                .request
+                .message
+                .filter(|_| index == 0 && !deliver::hangs_on(chat, record)),
             ping: Some(record.request.author.member).filter(|_| index == 0),
             files,
             ..Post::default()
@@ -46,19 +53,30 @@ async fn send(house: &House, chat: &Chat, record: &TurnRecord, index: usize) -> 
         if post.text.trim().is_empty() && post.files.is_empty() {
             return Sent::GivenUp;
         }
-        match house.ports.surface.post(chat.place, post, nonce.clone()).await {
+        match house
+            .ports
+            .surface
+            .post(chat.place, post, nonce.clone())
+            .await
+        {
             Ok(message) => return Sent::Yes(message),
             Err(SurfaceError::Away(why)) => {
                 tracing::warn!(turn = %record.id, %why, "an answer waits for discord");
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(LONGEST_WAIT);
             }
-            Err(SurfaceError::TooLarge) if !part.files.is_empty() => part = without_files(&part, "Discord says they are too large"),
+            Err(SurfaceError::TooLarge) if !part.files.is_empty() => {
+                part = without_files(&part, "Discord says they are too large")
+            }
             Err(SurfaceError::Forbidden(right)) if !part.files.is_empty() => {
                 part = without_files(&part, &format!("I need the permission {right} here"));
             }
             Err(SurfaceError::Filtered) if part.text != notice::FILTERED => {
-                part = Part { text: notice::FILTERED.to_owned(), files: Vec::new(), sent: Sent::No };
+                part = Part {
+                    text: notice::FILTERED.to_owned(),
+                    files: Vec::new(),
+                    sent: Sent::No,
+                };
             }
             Err(error) => {
                 tracing::error!(turn = %record.id, %error, "a part of an answer cannot be delivered");
@@ -71,14 +89,21 @@ async fn send(house: &House, chat: &Chat, record: &TurnRecord, index: usize) -> 
 
 /// Says in the channel above that an answer exists which its thread does not take.
 async fn explain_in_parent(house: &House, chat: &Chat, record: &TurnRecord) {
-    let Some(parent) = chat.parent.filter(|parent| *parent != chat.place) else { return };
+    let Some(parent) = chat.parent.filter(|parent| *parent != chat.place) else {
+        return;
+    };
     let post = Post {
         text: notice::answer_undeliverable(chat.thread),
         ping: Some(record.request.author.member),
         ..Post::default()
     };
     // Said once for all parts of the answer: the nonce is the same for each.
-    if let Err(error) = house.ports.surface.post(parent, post, Nonce::of(record.id, "u")).await {
+    if let Err(error) = house
+        .ports
+        .surface
+        .post(parent, post, Nonce::of(record.id, "u"))
+        .await
+    {
         tracing::error!(turn = %record.id, %error, "nor can its absence be explained");
     }
 }
@@ -91,17 +116,28 @@ async fn fetch(house: &House, chat: &Chat, part: &Part) -> (Vec<Upload>, Vec<Str
         // What was found may have grown since; more than was planned for does not fit the message.
         let most = usize::try_from(file.size).unwrap_or(usize::MAX);
         match read(house, chat, &file.path, most).await {
-            Ok(bytes) => uploads.push(Upload { name: file.name.clone(), bytes }),
+            Ok(bytes) => uploads.push(Upload {
+                name: file.name.clone(),
+                bytes,
+            }),
             Err(error) => {
                 tracing::warn!(file = %file.path, %error, "a produced file cannot be read");
-                missing.push(notice::file_not_sent(&file.name, "it cannot be read any more"));
+                missing.push(notice::file_not_sent(
+                    &file.name,
+                    "it cannot be read any more",
+                ));
             }
         }
     }
     (uploads, missing)
 }
 
-async fn read(house: &House, chat: &Chat, path: &str, most: usize) -> Result<bytes::Bytes, SandboxError> {
+async fn read(
+    house: &House,
+    chat: &Chat,
+    path: &str,
+    most: usize,
+) -> Result<bytes::Bytes, SandboxError> {
     let mut wait = Duration::from_secs(1);
     loop {
         match house.ports.sandbox.get(&chat.account, path, most).await {
@@ -115,8 +151,16 @@ async fn read(house: &House, chat: &Chat, path: &str, most: usize) -> Result<byt
 }
 
 fn without_files(part: &Part, why: &str) -> Part {
-    let lines: Vec<String> = part.files.iter().map(|file| notice::file_not_sent(&file.name, why)).collect();
-    Part { text: with_lines(&part.text, &lines), files: Vec::new(), sent: Sent::No }
+    let lines: Vec<String> = part
+        .files
+        .iter()
+        .map(|file| notice::file_not_sent(&file.name, why))
+        .collect();
+    Part {
+        text: with_lines(&part.text, &lines),
+        files: Vec::new(),
+        sent: Sent::No,
+    }
 }
 
 /// Adds lines to a text; a text with no room left keeps its own words.

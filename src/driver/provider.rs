@@ -64,7 +64,10 @@ impl Provider {
         match self {
             Provider::Metered { meter, url } => open_lease(meter, url, store, record),
             Provider::Subscription { token, base_url } => Ok(Access {
-                env: base_url.iter().map(|url| ("ANTHROPIC_BASE_URL".to_owned(), url.clone())).collect(),
+                env: base_url
+                    .iter()
+                    .map(|url| ("ANTHROPIC_BASE_URL".to_owned(), url.clone()))
+                    .collect(),
                 secrets: vec![("CLAUDE_CODE_OAUTH_TOKEN".to_owned(), token.clone())],
             }),
             Provider::Own => Ok(Access::default()),
@@ -73,9 +76,14 @@ impl Provider {
 
     /// Ends a turn's way to the provider and returns what the meter counted, where there is one.
     pub fn close(&self, store: &Store, turn: TurnId) -> Result<Option<Bill>, StoreError> {
-        let Provider::Metered { meter, .. } = self else { return Ok(None) };
+        let Provider::Metered { meter, .. } = self else {
+            return Ok(None);
+        };
         if let Some(closed) = meter.close(turn) {
-            return Ok(Some(Bill { spent: closed.spent, estimated: closed.estimated }));
+            return Ok(Some(Bill {
+                spent: closed.spent,
+                estimated: closed.estimated,
+            }));
         }
         // An earlier process counted and nobody opened the lease again: what could not be seen is charged at its worst.
         Ok(store.counted(turn)?.map(|counted| Bill {
@@ -85,7 +93,12 @@ impl Provider {
     }
 }
 
-fn open_lease(meter: &Meter, url: &str, store: &Store, record: &TurnRecord) -> Result<Access, StoreError> {
+fn open_lease(
+    meter: &Meter,
+    url: &str,
+    store: &Store,
+    record: &TurnRecord,
+) -> Result<Access, StoreError> {
     let earlier = store.counted(record.id)?;
     let families = match &record.families {
         Some(families) => families.clone(),
@@ -95,8 +108,12 @@ fn open_lease(meter: &Meter, url: &str, store: &Store, record: &TurnRecord) -> R
         .open(Lease {
             turn: record.id,
             hold: record.hold,
-            spent: earlier.as_ref().map_or(Usd::ZERO, |counted| counted.spent + counted.open_worst),
-            estimated: earlier.as_ref().is_some_and(|counted| counted.estimated || counted.open_worst > Usd::ZERO),
+            spent: earlier
+                .as_ref()
+                .map_or(Usd::ZERO, |counted| counted.spent + counted.open_worst),
+            estimated: earlier
+                .as_ref()
+                .is_some_and(|counted| counted.estimated || counted.open_worst > Usd::ZERO),
             families,
             token: earlier.map(|counted| SecretString::from(counted.token)),
         })
@@ -110,7 +127,10 @@ fn open_lease(meter: &Meter, url: &str, store: &Store, record: &TurnRecord) -> R
         estimated: charge.is_some_and(|charge| charge.estimated),
     })?;
     Ok(Access {
-        env: vec![("ANTHROPIC_BASE_URL".to_owned(), format!("{url}{}", opened.path))],
+        env: vec![(
+            "ANTHROPIC_BASE_URL".to_owned(),
+            format!("{url}{}", opened.path),
+        )],
         secrets: vec![("ANTHROPIC_AUTH_TOKEN".to_owned(), opened.token)],
     })
 }
@@ -122,7 +142,9 @@ pub async fn keep_counts(house: Arc<House>, mut events: mpsc::UnboundedReceiver<
             MeterEvent::Opening { charge, stored } => match keep(&house, &charge, true).await {
                 // The request waits for this; if it was given up meanwhile, nothing leaves.
                 Ok(()) => drop(stored.send(())),
-                Err(error) => tracing::error!(turn = %charge.turn, %error, "a request is refused: its cost cannot be stored"),
+                Err(error) => {
+                    tracing::error!(turn = %charge.turn, %error, "a request is refused: its cost cannot be stored")
+                }
             },
             MeterEvent::Charged(charge) => {
                 if let Err(error) = keep(&house, &charge, false).await {
@@ -130,20 +152,31 @@ pub async fn keep_counts(house: Arc<House>, mut events: mpsc::UnboundedReceiver<
                 }
             }
             MeterEvent::LimitReached { turn } => match house.store.turn(turn) {
-                Ok(Some(record)) => house.hub.tell(&house, record.thread, Letter::Limit { turn }),
+                Ok(Some(record)) => house
+                    .hub
+                    .tell(&house, record.thread, Letter::Limit { turn }),
                 Ok(None) => {}
                 Err(error) => tracing::error!(%turn, %error, "a turn at its limit cannot be read"),
             },
-            MeterEvent::ProviderRefusesKey => alarm::tell_admins(&house, "the provider refuses the bot's key: see `provider.api_key`"),
+            MeterEvent::ProviderRefusesKey => alarm::tell_admins(
+                &house,
+                "the provider refuses the bot's key: see `provider.api_key`",
+            ),
         }
     }
 }
 
 async fn keep(house: &House, charge: &Charge, on_disk: bool) -> Result<(), StoreError> {
-    let Some(mut counted) = house.store.counted(charge.turn)? else { return Ok(()) };
+    let Some(mut counted) = house.store.counted(charge.turn)? else {
+        return Ok(());
+    };
     counted.spent = charge.spent;
     counted.open_worst = charge.open_worst;
     counted.estimated = charge.estimated;
     house.store.put_counted(&counted)?;
-    if on_disk { house.store.flush().await } else { Ok(()) }
+    if on_disk {
+        house.store.flush().await
+    } else {
+        Ok(())
+    }
 }

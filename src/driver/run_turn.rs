@@ -59,8 +59,17 @@ pub async fn run(
     }
     let (sender, news) = mpsc::channel(NEWS);
     let now = house.now();
-    let turn = Turn::new(gate::facts_of(house, &chat, &record), record.started_at.unwrap_or(now));
-    let live = LiveMessage::start(house.ports.clone(), house.crowd.clone(), chat.place, record.id, record.live);
+    let turn = Turn::new(
+        gate::facts_of(house, &chat, &record),
+        record.started_at.unwrap_or(now),
+    );
+    let live = LiveMessage::start(
+        house.ports.clone(),
+        house.crowd.clone(),
+        chat.place,
+        record.id,
+        record.live,
+    );
     let (words, said) = mpsc::unbounded_channel();
     let mut jobs = JoinSet::new();
     jobs.spawn(speak(house.clone(), said, sender.clone()));
@@ -85,9 +94,19 @@ pub async fn run(
 pub async fn drop_unheard(house: &House, record: &TurnRecord) -> anyhow::Result<()> {
     let mut record = record.clone();
     record.stage = Stage::Done;
-    house.store.release(record.id).context("could not release a hold")?;
-    house.store.put_turn(&record).context("could not store the turn")?;
-    house.store.flush().await.context("could not store the turn")
+    house
+        .store
+        .release(record.id)
+        .context("could not release a hold")?;
+    house
+        .store
+        .put_turn(&record)
+        .context("could not store the turn")?;
+    house
+        .store
+        .flush()
+        .await
+        .context("could not store the turn")
 }
 
 struct Running<'a> {
@@ -108,7 +127,10 @@ impl Running<'_> {
     /// Starts, or goes on from where an earlier process stood.
     async fn begin(&mut self) -> anyhow::Result<()> {
         if let Some(message) = self.record.request.message {
-            self.house.ports.surface.unreact(self.chat.place, message, notice::WAITING_MARK);
+            self.house
+                .ports
+                .surface
+                .unreact(self.chat.place, message, notice::WAITING_MARK);
         }
         let effects = self.turn.begin();
         if self.record.stage == Stage::Waiting {
@@ -157,10 +179,15 @@ impl Running<'_> {
             Letter::Recheck if !gate::may_go_on(self.house, &self.chat, &self.record)? => {
                 self.happen(Event::StopRequested(Stop::Revoked)).await
             }
-            Letter::Limit { turn } if turn == self.record.id => self.happen(Event::StopRequested(Stop::Limit)).await,
+            Letter::Limit { turn } if turn == self.record.id => {
+                self.happen(Event::StopRequested(Stop::Limit)).await
+            }
             Letter::Gone => {
                 self.chat.closed = true;
-                self.house.store.put_chat(&self.chat).context("could not store the chat")?;
+                self.house
+                    .store
+                    .put_chat(&self.chat)
+                    .context("could not store the chat")?;
                 self.happen(Event::StopRequested(Stop::ThreadGone)).await
             }
             Letter::Look => self.was_taken_back().map(|_| ()),
@@ -218,7 +245,10 @@ impl Running<'_> {
                 let line = crate::agent::prompt::deny_line(&request_id, &reason);
                 self.say(format!("deny-{request_id}"), line);
             }
-            Effect::Interrupt => self.say("interrupt".to_owned(), crate::agent::prompt::interrupt_line("interrupt")),
+            Effect::Interrupt => self.say(
+                "interrupt".to_owned(),
+                crate::agent::prompt::interrupt_line("interrupt"),
+            ),
             Effect::CloseInput => {
                 let _ = self.words.send((self.run_name(), Word::End));
             }
@@ -266,7 +296,11 @@ impl Running<'_> {
         if self.record.stage != Stage::Waiting {
             return Ok(false);
         }
-        let newest = self.house.store.turn(self.record.id).context("could not read the turn")?;
+        let newest = self
+            .house
+            .store
+            .turn(self.record.id)
+            .context("could not read the turn")?;
         match newest {
             Some(newest) if newest.stage == Stage::Waiting => {
                 self.record = newest;
@@ -332,8 +366,12 @@ impl Running<'_> {
     }
 
     fn collect(&mut self) {
-        let (house, chat, record, sender) =
-            (self.house.clone(), self.chat.clone(), self.record.clone(), self.sender.clone());
+        let (house, chat, record, sender) = (
+            self.house.clone(),
+            self.chat.clone(),
+            self.record.clone(),
+            self.sender.clone(),
+        );
         let run = self.run_name();
         self.jobs.spawn(async move {
             let collected = launch::collect(&house, &chat, &record, &run).await;
@@ -343,7 +381,12 @@ impl Running<'_> {
 
     /// Books what the turn cost. The ledger is keyed by the turn: a second booking of it does nothing.
     async fn settle(&mut self, cost: Usd, estimated: bool) -> anyhow::Result<()> {
-        let (cost, estimated) = match self.house.provider.close(&self.house.store, self.record.id).context("could not read what the meter counted")? {
+        let (cost, estimated) = match self
+            .house
+            .provider
+            .close(&self.house.store, self.record.id)
+            .context("could not read what the meter counted")?
+        {
             Some(bill) => {
                 self.happen(Event::Metered(bill.spent)).await?;
                 let (cost, estimated) = self.turn.cost();
@@ -352,9 +395,15 @@ impl Running<'_> {
             None => (cost, estimated),
         };
         if self.turn.has_run() || cost > Usd::ZERO {
-            self.house.store.settle(self.record.id, cost, estimated, self.house.now()).context("could not book a turn")?;
+            self.house
+                .store
+                .settle(self.record.id, cost, estimated, self.house.now())
+                .context("could not book a turn")?;
         } else {
-            self.house.store.release(self.record.id).context("could not release a hold")?;
+            self.house
+                .store
+                .release(self.record.id)
+                .context("could not release a hold")?;
         }
         self.record.stage = Stage::Settled { cost, estimated };
         self.save().await?;
@@ -367,8 +416,12 @@ impl Running<'_> {
         }
         deliver::plan(self.house, &self.chat, &self.turn, &mut self.record);
         self.save().await?;
-        let (house, chat, mut record, sender) =
-            (self.house.clone(), self.chat.clone(), self.record.clone(), self.sender.clone());
+        let (house, chat, mut record, sender) = (
+            self.house.clone(),
+            self.chat.clone(),
+            self.record.clone(),
+            self.sender.clone(),
+        );
         self.jobs.spawn(async move {
             if let Err(error) = deliver::all(&house, &chat, &mut record).await {
                 tracing::error!(turn = %record.id, %error, "could not store what was delivered");
@@ -382,7 +435,10 @@ impl Running<'_> {
         self.record.attempt += 1;
         self.record.seen = 0;
         self.chat.session = gate::new_session();
-        self.house.store.put_chat(&self.chat).context("could not store the chat")?;
+        self.house
+            .store
+            .put_chat(&self.chat)
+            .context("could not store the chat")?;
         self.save().await
     }
 
@@ -391,7 +447,10 @@ impl Running<'_> {
             return Ok(());
         }
         self.chat.session.begun = true;
-        self.house.store.put_chat(&self.chat).context("could not store the chat")?;
+        self.house
+            .store
+            .put_chat(&self.chat)
+            .context("could not store the chat")?;
         self.save().await
     }
 
@@ -399,12 +458,23 @@ impl Running<'_> {
         self.jobs.abort_all();
         self.over = true;
         // Parts are marked as they arrive, by the task that sends them: the newest record is the store's.
-        if let Some(newest) = self.house.store.turn(self.record.id).context("could not read the turn")? {
+        if let Some(newest) = self
+            .house
+            .store
+            .turn(self.record.id)
+            .context("could not read the turn")?
+        {
             self.record = newest;
         }
         self.record.stage = Stage::Done;
-        self.house.store.release(self.record.id).context("could not release a hold")?;
-        self.house.store.forget_counted(self.record.id).context("could not forget what the meter counted")?;
+        self.house
+            .store
+            .release(self.record.id)
+            .context("could not release a hold")?;
+        self.house
+            .store
+            .forget_counted(self.record.id)
+            .context("could not forget what the meter counted")?;
         self.save().await
     }
 
@@ -414,7 +484,11 @@ impl Running<'_> {
         if let Some(live) = self.live.take() {
             let text = notice::interrupted();
             if self.record.live.is_some() || self.record.stage != Stage::Waiting {
-                live.show(Post { text, silent: true, ..Post::default() });
+                live.show(Post {
+                    text,
+                    silent: true,
+                    ..Post::default()
+                });
             }
             if let Ok(message) = tokio::time::timeout(LAST_WORD, live.close_after_last()).await {
                 self.record.live = message.or(self.record.live);
@@ -427,8 +501,15 @@ impl Running<'_> {
     }
 
     async fn save(&self) -> anyhow::Result<()> {
-        self.house.store.put_turn(&self.record).context("could not store the turn")?;
-        self.house.store.flush().await.context("could not store the turn")
+        self.house
+            .store
+            .put_turn(&self.record)
+            .context("could not store the turn")?;
+        self.house
+            .store
+            .flush()
+            .await
+            .context("could not store the turn")
     }
 
     fn run_name(&self) -> Run {
@@ -436,7 +517,10 @@ impl Running<'_> {
     }
 
     fn next_timer(&self) -> Option<(Timer, Moment)> {
-        self.timers.iter().min_by_key(|(_, at)| **at).map(|(timer, at)| (*timer, *at))
+        self.timers
+            .iter()
+            .min_by_key(|(_, at)| **at)
+            .map(|(timer, at)| (*timer, *at))
     }
 }
 
@@ -447,7 +531,11 @@ enum Word {
 }
 
 /// Tells the agent, in order, for as long as the sandbox is away.
-async fn speak(house: Arc<House>, mut words: mpsc::UnboundedReceiver<(Run, Word)>, sender: mpsc::Sender<News>) {
+async fn speak(
+    house: Arc<House>,
+    mut words: mpsc::UnboundedReceiver<(Run, Word)>,
+    sender: mpsc::Sender<News>,
+) {
     while let Some((run, word)) = words.recv().await {
         let (turns, run, word) = (&house.turns, &run, &word);
         let tell = || async move {

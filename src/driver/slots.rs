@@ -31,8 +31,15 @@ pub struct Slot {
 impl Slots {
     /// Makes `all` places, `each` of which one guest may hold.
     pub fn new(all: usize, each: usize) -> Slots {
-        let shared = Shared { all, each, taken: Mutex::default(), freed: Notify::new() };
-        Slots { shared: Arc::new(shared) }
+        let shared = Shared {
+            all,
+            each,
+            taken: Mutex::default(),
+            freed: Notify::new(),
+        };
+        Slots {
+            shared: Arc::new(shared),
+        }
     }
 
     /// Takes a place if there is one.
@@ -44,7 +51,10 @@ impl Slots {
             return None;
         }
         taken.insert(member, own + 1);
-        Some(Slot { shared: self.shared.clone(), member })
+        Some(Slot {
+            shared: self.shared.clone(),
+            member,
+        })
     }
 
     /// Waits for a place.

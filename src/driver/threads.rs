@@ -20,13 +20,24 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// Opens the chat's thread and stores where it is. Where none can be, the chat goes on in the channel; where nothing can be
 /// said at all, its turn is ended and `None` comes back.
-pub async fn open(house: &House, mut chat: Chat, record: &TurnRecord) -> anyhow::Result<Option<Chat>> {
-    let Some(opening) = chat.opening else { return Ok(Some(chat)) };
+pub async fn open(
+    house: &House,
+    mut chat: Chat,
+    record: &TurnRecord,
+) -> anyhow::Result<Option<Chat>> {
+    let Some(opening) = chat.opening else {
+        return Ok(Some(chat));
+    };
     let name = notice::thread_name(&record.request.text);
     let mut wait = Duration::from_secs(1);
     let mut name = name.as_str();
     loop {
-        match house.ports.surface.open_thread(opening.channel, opening.message, name).await {
+        match house
+            .ports
+            .surface
+            .open_thread(opening.channel, opening.message, name)
+            .await
+        {
             Ok(thread) => {
                 chat.place = thread.channel();
                 break;
@@ -38,7 +49,9 @@ pub async fn open(house: &House, mut chat: Chat, record: &TurnRecord) -> anyhow:
                     () = tokio::time::sleep(wait) => wait = (wait * 2).min(LONGEST_WAIT),
                 }
             }
-            Err(SurfaceError::Filtered) if name != notice::PLAIN_THREAD_NAME => name = notice::PLAIN_THREAD_NAME,
+            Err(SurfaceError::Filtered) if name != notice::PLAIN_THREAD_NAME => {
+                name = notice::PLAIN_THREAD_NAME
+            }
             Err(SurfaceError::NoThreads) => {
                 stay_in_place(&mut chat);
                 break;
@@ -51,15 +64,25 @@ pub async fn open(house: &House, mut chat: Chat, record: &TurnRecord) -> anyhow:
             Err(error) => {
                 tracing::warn!(thread = %chat.thread, %error, "no thread can be opened");
                 chat.closed = true;
-                house.store.put_chat(&chat).context("could not store the chat")?;
+                house
+                    .store
+                    .put_chat(&chat)
+                    .context("could not store the chat")?;
                 run_turn::drop_unheard(house, record).await?;
                 return Ok(None);
             }
         }
     }
     chat.opening = None;
-    house.store.put_chat(&chat).context("could not store the chat")?;
-    house.store.flush().await.context("could not store the chat")?;
+    house
+        .store
+        .put_chat(&chat)
+        .context("could not store the chat")?;
+    house
+        .store
+        .flush()
+        .await
+        .context("could not store the chat")?;
     Ok(Some(chat))
 }
 
@@ -69,8 +92,17 @@ fn stay_in_place(chat: &mut Chat) {
 }
 
 async fn explain(house: &House, chat: &Chat, record: &TurnRecord, right: &str) {
-    let post = Post { text: notice::no_thread(right), reply_to: record.request.message, ..Post::default() };
-    if let Err(error) = house.ports.surface.post(chat.place, post, Nonce::of(record.id, "t")).await {
+    let post = Post {
+        text: notice::no_thread(right),
+        reply_to: record.request.message,
+        ..Post::default()
+    };
+    if let Err(error) = house
+        .ports
+        .surface
+        .post(chat.place, post, Nonce::of(record.id, "t"))
+        .await
+    {
         tracing::warn!(thread = %chat.thread, %error, "nor can it be explained");
     }
 }

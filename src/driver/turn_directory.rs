@@ -362,7 +362,13 @@ impl TurnDirectory {
         Ok(String::from_utf8_lossy(&done.out).into_owned())
     }
 
-    async fn look(&self, run: &Run, offset: u64, wait: Duration, most: usize) -> Result<Chunk, SandboxError> {
+    async fn look(
+        &self,
+        run: &Run,
+        offset: u64,
+        wait: Duration,
+        most: usize,
+    ) -> Result<Chunk, SandboxError> {
         let vars = vec![
             ("DIR", shell::path(&run.directory())?.into_bytes()),
             ("AT", offset.to_string().into()),

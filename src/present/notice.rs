@@ -424,7 +424,11 @@ pub const FILTERED: &str = "A filter of this server refuses the text of this par
 
 /// Returns why an answer is given in the channel instead of in a thread of its own.
 pub fn no_thread(permission: &str) -> String {
-    format!("{}\n{}", missing_permission(permission), answered_in_place())
+    format!(
+        "{}\n{}",
+        missing_permission(permission),
+        answered_in_place()
+    )
 }
 
 /// Returns what a live message shows while the bot is away.
@@ -450,7 +454,14 @@ pub fn seen_already() -> String {
 /// Returns the message that shows a request made by command: the others cannot see a command's words.
 pub fn asks(member: MemberId, project: &str, text: &str) -> String {
     let quoted: String = text.lines().map(|line| format!("> {line}\n")).collect();
-    cut(&format!("<@{member}> asks ({}):\n{}", code(project, NAME), quoted.trim_end()), LIMIT)
+    cut(
+        &format!(
+            "<@{member}> asks ({}):\n{}",
+            code(project, NAME),
+            quoted.trim_end()
+        ),
+        LIMIT,
+    )
 }
 
 /// Returns why a request made by command was not taken: nothing can be said in this place.
@@ -483,7 +494,9 @@ pub fn here_are_details() -> String {
 
 /// Returns what is said in the channel above about an answer that its thread does not take.
 pub fn answer_undeliverable(thread: ThreadId) -> String {
-    format!("The answer to your request cannot be written in <#{thread}>: the thread is locked, or I may not write there.")
+    format!(
+        "The answer to your request cannot be written in <#{thread}>: the thread is locked, or I may not write there."
+    )
 }
 
 /// Returns what the admins are told.

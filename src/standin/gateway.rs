@@ -106,7 +106,10 @@ impl Gateway {
 
     /// Returns how many sessions have somebody who listens.
     pub(crate) fn listeners(&self) -> usize {
-        self.sessions.values().filter(|session| session.link.is_some()).count()
+        self.sessions
+            .values()
+            .filter(|session| session.link.is_some())
+            .count()
     }
 
     /// Returns `session_start_limit` as `GET /gateway/bot` tells it.

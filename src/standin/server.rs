@@ -67,7 +67,9 @@ impl Standin {
 
     /// Does what a person does, as `POST /standin/act`; the error is the reason that Discord's client would show.
     pub async fn act(&self, action: &Value) -> Result<Value, String> {
-        act::act(&self.core, action).await.map_err(|reason| reason.text)
+        act::act(&self.core, action)
+            .await
+            .map_err(|reason| reason.text)
     }
 
     /// Returns the world as `GET /standin/world` shows it.

@@ -10,8 +10,8 @@
 mod accounts;
 mod audit;
 mod chats;
-mod counts;
 mod check;
+mod counts;
 mod dump;
 mod error;
 mod facts;

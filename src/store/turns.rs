@@ -59,7 +59,9 @@ impl Store {
         (&turns.tree, &unfinished.tree)
             .transaction(|(turns_tx, unfinished_tx)| {
                 let found = turns.get_in(turns_tx, &id_key(turn.0))?;
-                let Some(mut record) = found.filter(|record| record.stage == Stage::Waiting) else { return Ok(None) };
+                let Some(mut record) = found.filter(|record| record.stage == Stage::Waiting) else {
+                    return Ok(None);
+                };
                 change(&mut record);
                 turns.put_in(turns_tx, &id_key(turn.0), &record)?;
                 if record.stage == Stage::Done {

@@ -53,6 +53,7 @@ impl Place {
             account: self.account.clone(),
             thread: ThreadId(rand::random::<u32>().into()),
             turn: TurnId(rand::random::<u32>().into()),
+            attempt: 0,
         }
     }
 

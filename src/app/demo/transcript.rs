@@ -19,11 +19,17 @@ pub(super) fn of(world: &Value) -> String {
 }
 
 fn messages(text: &mut String, place: &Value, indent: &str) {
-    for message in list(place, "messages").filter(|message| message["deleted"] != true && !is_empty(message)) {
+    for message in
+        list(place, "messages").filter(|message| message["deleted"] != true && !is_empty(message))
+    {
         let author = message["author"].as_str().unwrap_or_default();
         let content = message["content"].as_str().unwrap_or_default();
         let mut lines = content.lines();
-        let _ = writeln!(text, "{indent}{author}: {}", lines.next().unwrap_or_default());
+        let _ = writeln!(
+            text,
+            "{indent}{author}: {}",
+            lines.next().unwrap_or_default()
+        );
         for line in lines {
             let _ = writeln!(text, "{indent}  {line}");
         }

@@ -146,6 +146,7 @@ mod tests {
             },
             text: text.to_owned(),
             attachments: Vec::new(),
+            context: Vec::new(),
             quotes: vec![Quote {
                 author: None,
                 text: "draw nothing".to_owned(),
