@@ -232,3 +232,27 @@ async fn a_model_that_the_turn_may_not_use_never_reaches_the_provider() {
     assert_eq!(result["is_error"], true, "{result}");
     assert_eq!(provider.asked().await, Vec::<Value>::new());
 }
+
+#[tokio::test]
+async fn an_answer_that_is_cut_is_not_asked_for_again() {
+    let scenario = json!({"usage": {"input_tokens": 900_000}, "repeat_last": true,
+        "turns": [{"blocks": [{"type": "text", "text": "{{repeat:word :2000}}"}], "chunk_delay_ms": 5}]});
+    let provider = Provider::start(scenario).await;
+    let mut house = House::start(&provider.url("")).await;
+    let guest = guest_of(&house, Usd(50_000), "haiku").await;
+    let result = run(&guest, "haiku", "").await;
+    let said = result["result"].as_str().unwrap();
+    assert!(
+        said.contains("the limit of this turn is used up"),
+        "{result}"
+    );
+    assert_eq!(provider.asked().await.len(), 1);
+    house
+        .hears(|told| told.contains(&Told::Limit(guest.turn)))
+        .await;
+    let closed = house.meter.close(guest.turn).unwrap();
+    assert!(
+        closed.estimated && closed.spent >= Usd(900_000),
+        "{closed:?}"
+    );
+}
