@@ -2,6 +2,7 @@
 //! all, and what counts as a request, is for the driver to say.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use reqwest::Method;
 use serde_json::Value;
@@ -93,11 +94,13 @@ impl Outbound {
         if !inbound::is_from_a_person(&raw, me) {
             return None;
         }
-        if !members.contains_key(&author) {
-            let member = ask_member(&self.rest, place.guild, author).await;
-            members.insert(author, member);
-        }
-        raw["member"] = members.get(&author).cloned().unwrap_or_default();
+        let member = match members.entry(author) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                unknown.insert(ask_member(&self.rest, place.guild, author).await)
+            }
+        };
+        raw["member"] = member.clone();
         inbound::message(&raw, me, place)
     }
 }
