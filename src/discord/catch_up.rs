@@ -94,10 +94,13 @@ impl Outbound {
         if !inbound::is_from_a_person(&raw, me) {
             return None;
         }
-        raw["member"] = match members.entry(author) {
-            Entry::Occupied(known) => known.get().clone(),
-            Entry::Vacant(place_for) => place_for.insert(ask_member(&self.rest, place.guild, author).await).clone(),
+        let member = match members.entry(author) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                unknown.insert(ask_member(&self.rest, place.guild, author).await)
+            }
         };
+        raw["member"] = member.clone();
         inbound::message(&raw, me, place)
     }
 }
