@@ -16,6 +16,8 @@ pub(crate) struct RestRule {
     status: Option<u16>,
     code: Option<u32>,
     message: Option<String>,
+    /// The whole body, in place of one made of code and message.
+    body: Option<Value>,
     /// A body that is not JSON, such as a proxy's page.
     text: Option<String>,
     /// Seconds; with status 429.
@@ -338,9 +340,12 @@ impl RestRule {
                 "code": self.code.unwrap_or(0),
             });
             if status == 429 {
-                body["retry_after"] = json!(retry_after.unwrap_or(1.0));
                 body["global"] = json!(self.global);
             }
+            if let Some(retry_after) = retry_after {
+                body["retry_after"] = json!(retry_after);
+            }
+            let body = self.body.clone().unwrap_or(body);
             let body = self.text.clone().map_or(FaultBody::Json(body), FaultBody::Text);
             let scope = self.scope.clone().unwrap_or_else(|| if self.global { "global" } else { "user" }.to_owned());
             FaultAnswer { status, body, retry_after, global: self.global, scope }
@@ -421,5 +426,26 @@ mod tests {
             Some((Trick::Duplicate, 0))
         );
         assert_eq!(faults.on_event("MESSAGE_CREATE"), None);
+    }
+
+    #[test]
+    fn heartbeats_are_swallowed_as_often_as_a_rule_says() {
+        let (mut faults, _) = with(json!({"gateway": "silent-heartbeat", "times": 1}));
+        assert!(faults.swallows_heartbeat());
+        assert!(!faults.swallows_heartbeat());
+        let (mut faults, _) = with(json!({"gateway": "silent-heartbeat"}));
+        assert!((0..100).all(|_| faults.swallows_heartbeat()));
+        faults.clear();
+        assert!(!faults.swallows_heartbeat());
+    }
+
+    #[test]
+    fn connections_are_refused_for_a_while() {
+        let start = Instant::now();
+        let mut faults = Faults::default();
+        let demand = faults.add(&json!({"gateway": "refuse", "seconds": 3}), start);
+        assert_eq!(demand, Ok(Demand::Blow(Blow::Drop)));
+        assert!(faults.refuses_connections(start + Duration::from_secs(2)));
+        assert!(!faults.refuses_connections(start + Duration::from_secs(3)));
     }
 }

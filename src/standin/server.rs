@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts as _, WebSocketUpgrade};
@@ -15,6 +15,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
+use super::clock::instant;
 use super::faults::Blow;
 use super::shared::Core;
 use super::world::World;
@@ -140,7 +141,7 @@ async fn answer(
 }
 
 async fn open_gateway(core: Arc<Core>, request: Request<Body>) -> Response<Body> {
-    if core.look(|state| state.faults.refuses_connections(Instant::now())) {
+    if core.look(|state| state.faults.refuses_connections(instant())) {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
     let (mut parts, _) = request.into_parts();

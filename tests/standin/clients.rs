@@ -251,7 +251,7 @@ async fn a_bot_in_discord_py_works_against_it() {
         (&json!("hello again"), &json!(1))
     );
     assert_eq!(
-        data["threads"][0]["messages"][1]["attachments"][0]["name"],
+        data["threads"][0]["messages"][0]["attachments"][0]["name"],
         "me.txt"
     );
     assert_eq!(

@@ -3,7 +3,7 @@
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
-use crate::house::House;
+use crate::house::{House, INTENTS, answers_with};
 
 #[tokio::test]
 async fn other_origins_hosts_and_content_types_are_turned_away() {
@@ -179,6 +179,74 @@ async fn news_and_requests_come_as_server_sent_events() {
         heard.contains("\"name\":\"MESSAGE_CREATE\"") && heard.contains("/users/@me"),
         "{heard}"
     );
+}
+
+#[tokio::test]
+async fn a_choice_from_a_menu_reaches_the_bot() {
+    let house = House::open().await;
+    let mut ear = house.serenity(INTENTS).await;
+    ear.hears("GUILD_CREATE").await;
+    let channel = house.channel("data").await;
+    let options = json!([{"label": "Yes", "value": "y"}, {"label": "No", "value": "n"}]);
+    let menu =
+        json!([{"type": 1, "components": [{"type": 3, "custom_id": "q", "options": options}]}]);
+    let body = json!({"content": "?", "components": menu});
+    let (_, message) = house
+        .rest("POST", &format!("/channels/{channel}/messages"), body)
+        .await;
+    let choose = |values: Value| json!({"as": "ada", "do": "choose", "message": message["id"], "values": values});
+    let (status, _) = house.try_act(choose(json!(["y", "n"]))).await;
+    assert_eq!(status, 400);
+    let chosen = house.act(choose(json!(["Yes"])));
+    let answered = async {
+        let event = ear.hears("INTERACTION_CREATE").await;
+        let serenity::all::Event::InteractionCreate(ref create) = event else {
+            unreachable!()
+        };
+        let component = create.interaction.as_message_component().unwrap().clone();
+        assert!(matches!(component.data.kind,
+            serenity::all::ComponentInteractionDataKind::StringSelect { ref values } if values == &["y"]));
+        answers_with(&house, event, 6, Value::Null).await;
+        let hook = format!("/webhooks/{}/{}", house.bot, component.token);
+        house
+            .rest("POST", &hook, json!({"content": "noted", "flags": 64}))
+            .await
+    };
+    let (answer, (status, _)) = tokio::join!(chosen, answered);
+    assert_eq!(
+        (
+            status,
+            &answer["reply"]["content"],
+            &answer["reply"]["ephemeral"]
+        ),
+        (200, &json!("noted"), &json!(true))
+    );
+    let (status, _) = house
+        .try_act(json!({"as": "ben", "do": "delete", "message": answer["reply"]["id"]}))
+        .await;
+    assert_eq!(status, 404, "nobody else sees it");
+}
+
+#[tokio::test]
+async fn private_threads_and_servers_are_told_to_a_bot_that_comes_in() {
+    let house = House::open().await;
+    let mut ear = house.serenity(INTENTS).await;
+    ear.hears("GUILD_CREATE").await;
+    house
+        .act(json!({"as": "ada", "do": "thread", "in": "data", "name": "quiet", "private": true}))
+        .await;
+    house.say("ada", "quiet", "alone").await;
+    let (status, _) = house
+        .try_act(json!({"as": "ben", "do": "say", "in": "quiet", "text": "x"}))
+        .await;
+    assert_eq!(status, 403);
+    house.say("ada", "quiet", "@innkeeper come").await;
+    ear.hears("THREAD_CREATE").await;
+    assert_eq!(ear.hears_text().await, format!("<@{}> come", house.bot));
+    house.act(json!({"as": "innkeeper", "do": "leave"})).await;
+    ear.hears("GUILD_DELETE").await;
+    house.act(json!({"as": "innkeeper", "do": "join"})).await;
+    ear.hears("GUILD_CREATE").await;
 }
 
 #[tokio::test]

@@ -119,6 +119,9 @@ impl Body {
         {
             return Err(refused::EMPTY_MESSAGE.into());
         }
+        if kept > 10 {
+            return Err(refused::TOO_MANY_FILES.into());
+        }
         // Of the flags an edit may change SUPPRESS_EMBEDS both ways, and set Components V2 for good.
         let flags = self
             .flags

@@ -1,7 +1,5 @@
 //! `/channels/{id}/messages…` and typing.
 
-use std::time::Instant;
-
 use serde_json::{Value, json};
 
 use super::body::Body;
@@ -9,7 +7,7 @@ use super::{
     Answer, Call, NOTHING, can, need, need_speech, need_unarchived, number, ok, only, seen,
     snowflake,
 };
-use crate::standin::clock::Id;
+use crate::standin::clock::{Id, instant};
 use crate::standin::limits;
 use crate::standin::permissions as may;
 use crate::standin::refused::{self, Refused};
@@ -255,7 +253,7 @@ fn edit(state: &mut State, call: &Call, channel: Id, id: Id) -> Answer {
 fn count_old_edit(state: &mut State, channel: Id) -> Result<(), Refused> {
     let taken = state
         .limits
-        .take_one(limits::OLD_EDIT, &channel.to_string(), Instant::now());
+        .take_one(limits::OLD_EDIT, &channel.to_string(), instant());
     taken.map(|_| ()).map_err(|over| Refused {
         status: 429,
         code: 30046,

@@ -286,7 +286,7 @@ pub(crate) mod intent {
     /// The intents that need a switch in the portal.
     pub(crate) const PRIVILEGED: u64 = GUILD_MEMBERS | GUILD_PRESENCES | MESSAGE_CONTENT;
     /// All intents that exist: 0 to 16, 20, 21, 24 and 25.
-    pub(crate) const KNOWN: u64 = (1 << 17) - 1 | 1 << 20 | 1 << 21 | 1 << 24 | 1 << 25;
+    pub(crate) const KNOWN: u64 = ((1 << 17) - 1) | (1 << 20) | (1 << 21) | (1 << 24) | (1 << 25);
 }
 
 /// The world that a stand-in shows: servers, people, channels, and what happened there.

@@ -42,7 +42,7 @@ pub(crate) fn mentions_in(text: &str) -> Mentioned {
 /// Returns the pieces of a text that no pair of marks encloses.
 fn outside<'a>(text: &'a str, mark: &str) -> Vec<&'a str> {
     let pieces: Vec<&str> = text.split(mark).collect();
-    let unclosed = pieces.len() % 2 == 0;
+    let unclosed = pieces.len().is_multiple_of(2);
     let last = pieces.len() - 1;
     let kept = pieces
         .into_iter()
