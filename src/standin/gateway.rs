@@ -454,7 +454,7 @@ mod tests {
     fn shuffled_events_come_in_the_opposite_order_and_lost_ones_stay_in_the_log() {
         let (mut session, mut ordered) = session();
         session.dispatch("A", json!({}), Some((Trick::Shuffle, 1)));
-        assert_eq!(sent(&mut ordered), []);
+        assert_eq!(sent(&mut ordered), Vec::<u64>::new());
         session.dispatch("A", json!({}), Some((Trick::Shuffle, 0)));
         session.dispatch("A", json!({}), Some((Trick::Lose, 0)));
         session.dispatch("A", json!({}), Some((Trick::Duplicate, 0)));
