@@ -214,7 +214,7 @@ fn list_faults(state: &State) -> Value {
 }
 
 /// Takes one rule or a list of them.
-fn add_faults(core: &Core, body: &Value) -> Result<Value, Reason> {
+pub(crate) fn add_faults(core: &Core, body: &Value) -> Result<Value, Reason> {
     let rules = body
         .as_array()
         .cloned()

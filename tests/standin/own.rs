@@ -1,9 +1,11 @@
 //! The stand-in's own routes: who may use them, what people may do, what is told about it.
 
+use std::time::Duration;
+
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
-use crate::house::{House, INTENTS, answers_with};
+use crate::house::{House, INTENTS, PATIENCE, answers_with};
 
 #[tokio::test]
 async fn other_origins_hosts_and_content_types_are_turned_away() {
@@ -172,7 +174,7 @@ async fn news_and_requests_come_as_server_sent_events() {
             ));
         }
     };
-    tokio::time::timeout(crate::house::PATIENCE, waiting)
+    tokio::time::timeout(PATIENCE, waiting)
         .await
         .expect("both kinds of events");
     assert!(
@@ -247,6 +249,29 @@ async fn private_threads_and_servers_are_told_to_a_bot_that_comes_in() {
     ear.hears("GUILD_DELETE").await;
     house.act(json!({"as": "innkeeper", "do": "join"})).await;
     ear.hears("GUILD_CREATE").await;
+}
+
+#[tokio::test]
+async fn the_same_can_be_done_within_the_process() {
+    let house = House::open().await;
+    let seen = house.standin.changed(0, Duration::ZERO).await;
+    let waiting = house.standin.changed(seen, PATIENCE);
+    let say = json!({"as": "ada", "do": "say", "in": "data", "text": "here"});
+    let (now, said) = tokio::join!(waiting, house.standin.act(&say));
+    assert!(now > seen);
+    let message = house.standin.view()["guilds"][0]["channels"][1]["messages"][0].clone();
+    assert_eq!(
+        (&message["id"], &message["content"]),
+        (&said.unwrap()["id"], &json!("here"))
+    );
+    let refused = house.standin.act(&json!({"as": "zoe", "do": "say"})).await;
+    assert_eq!(refused, Err("there is nobody named \"zoe\"".to_owned()));
+    house
+        .standin
+        .misbehave(&json!({"on": "GET /users/@me", "status": 500}))
+        .unwrap();
+    assert_eq!(house.rest("GET", "/users/@me", Value::Null).await.0, 500);
+    assert!(house.standin.requests()[0].contains("/users/@me"));
 }
 
 #[tokio::test]
