@@ -323,9 +323,11 @@ impl RestRule {
         let Some((wanted, pattern)) = self.on.split_once(" /") else {
             return false;
         };
-        let steps: Vec<&str> = pattern.split('/').filter(|step| !step.is_empty()).collect();
+        let mut steps: Vec<&str> = pattern.split('/').filter(|step| !step.is_empty()).collect();
+        let open_ended = steps.pop_if(|last| *last == "**").is_some();
+        let long_enough = path.len() == steps.len() || open_ended && path.len() > steps.len();
         (wanted == "*" || wanted.eq_ignore_ascii_case(method))
-            && steps.len() == path.len()
+            && long_enough
             && steps
                 .iter()
                 .zip(path)
@@ -399,6 +401,28 @@ mod tests {
         assert!(faults.on_request("PATCH", &path).is_some());
         assert_eq!(faults.on_request("PATCH", &path), None);
         assert!(faults.list(Instant::now()).is_empty());
+    }
+
+    #[test]
+    fn a_pattern_may_leave_its_end_open() {
+        for (on, path, fits) in [
+            ("* /**", vec!["users", "@me"], true),
+            (
+                "GET /channels/*/**",
+                vec!["channels", "1", "messages", "2"],
+                true,
+            ),
+            ("GET /channels/*/**", vec!["channels", "1"], true),
+            ("GET /channels/*/**", vec!["guilds", "1", "roles"], false),
+            ("GET /channels/*", vec!["channels", "1", "messages"], false),
+        ] {
+            let (mut faults, _) = with(json!({"on": on, "status": 500}));
+            assert_eq!(
+                faults.on_request("GET", &path).is_some(),
+                fits,
+                "{on} {path:?}"
+            );
+        }
     }
 
     #[test]

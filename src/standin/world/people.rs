@@ -187,4 +187,18 @@ mod tests {
             format!("<@{ada}>, <@{adam}> @adaman <@&{role}> a@b é")
         );
     }
+
+    proptest::proptest! {
+        #[test]
+        fn a_text_without_names_stays_as_it_is(text in "[^@]{0,80}") {
+            proptest::prop_assert_eq!(World::demo().with_mentions(&text), text);
+        }
+
+        #[test]
+        fn any_text_is_written_and_read(text in ".{0,80}", at in 0usize..4) {
+            let marks = ["@", "@&", "<@", "`"];
+            let written = World::demo().with_mentions(&format!("{}{text}{}ada", marks[at], marks[at]));
+            crate::standin::world::text::mentions_in(&written);
+        }
+    }
 }
