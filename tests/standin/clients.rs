@@ -26,6 +26,17 @@ async fn make_traffic(house: &House) {
     let guild = house.guild;
     let channel = house.channel("data").await;
     let question = house.say("ada", "data", "q").await;
+    for mut action in [
+        json!({"do": "say", "text": "re", "reply_to": question}),
+        json!({"do": "say", "text": "x", "files": [{"name": "a.csv", "base64": "YSxi"}]}),
+        json!({"do": "sticker"}),
+        json!({"do": "voice"}),
+        json!({"do": "poll", "question": "tea?"}),
+    ] {
+        action["as"] = json!("ben");
+        action["in"] = json!("data");
+        house.act(action).await;
+    }
     let ada = house.own("/standin/world").await["guilds"][0]["members"][0]["id"]
         .as_str()
         .unwrap()

@@ -133,7 +133,7 @@ fn register(state: &mut State, guild: Option<Id>, given: &Value) -> (Id, Value) 
         ("contexts", Value::Null),
         ("integration_types", json!([0])),
     ] {
-        if definition.get(key).is_none() {
+        if definition[key].is_null() {
             definition[key] = default;
         }
     }
