@@ -1,7 +1,7 @@
 //! The way of one REST request: read, misbehave as told, count, answer, record.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, FromRequest as _, Multipart};
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::clock::{rfc3339, wall_ms};
+use super::clock::{instant, rfc3339, wall_ms};
 use super::faults::{Effect, FaultAnswer, FaultBody};
 use super::limits::{Standing, TooMany, rule_of};
 use super::refused::{self, Refused};
@@ -239,11 +239,10 @@ fn count(state: &mut State, call: &Call) -> Result<Option<Standing>, TooMany> {
     let path: Vec<&str> = call.path.iter().map(String::as_str).collect();
     match rule_of(&call.method, &path) {
         // Interactions do not count under the global limit.
-        Some((rule, major)) if path.first() == Some(&"webhooks") => state
-            .limits
-            .take_one(rule, &major, Instant::now())
-            .map(Some),
-        Some((rule, major)) => state.limits.take(rule, &major, Instant::now()).map(Some),
+        Some((rule, major)) if path.first() == Some(&"webhooks") => {
+            state.limits.take_one(rule, &major, instant()).map(Some)
+        }
+        Some((rule, major)) => state.limits.take(rule, &major, instant()).map(Some),
         None => Ok(None),
     }
 }

@@ -10,6 +10,7 @@ use axum::extract::ws::{CloseFrame, Message as Frame, WebSocket};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use super::clock::instant;
 use super::faults::{Blow, Faults, Trick};
 use super::shared::{Core, State};
 use super::world::{News, World, intent};
@@ -216,7 +217,7 @@ pub(crate) async fn serve(core: Arc<Core>, mut socket: WebSocket) {
                 Some(Ok(Frame::Text(text))) => connection.hear(text.as_str()),
                 Some(Ok(Frame::Binary(bytes))) => connection.hear(&String::from_utf8_lossy(&bytes)),
                 Some(Ok(Frame::Close(frame))) => {
-                    break frame.is_none_or(|frame| matches!(frame.code, 1000 | 1001));
+                    break frame.is_some_and(|frame| matches!(frame.code, 1000 | 1001));
                 }
                 Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => {}
                 Some(Err(_)) | None => break false,
@@ -237,7 +238,7 @@ impl Connection {
         if text.len() > LONGEST_FRAME {
             return Err((4002, "payload too long"));
         }
-        let now = Instant::now();
+        let now = instant();
         self.frames
             .retain(|sent| now.duration_since(*sent) < Duration::from_secs(60));
         self.frames.push_back(now);
@@ -429,4 +430,72 @@ fn greet(state: &State, session: &mut Session, name: &str) {
 /// Returns the gateway's address.
 pub(crate) fn gateway_url(world: &World) -> String {
     format!("{}/gateway", world.base_url.replacen("http", "ws", 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session() -> (Session, mpsc::UnboundedReceiver<Order>) {
+        let (orders, ordered) = mpsc::unbounded_channel();
+        let session = Session {
+            intents: 0,
+            sequence: 0,
+            log: VecDeque::new(),
+            held: vec![],
+            link: Some((1, orders)),
+        };
+        (session, ordered)
+    }
+
+    /// Returns the numbers of the events that went out.
+    fn sent(ordered: &mut mpsc::UnboundedReceiver<Order>) -> Vec<u64> {
+        let mut numbers = vec![];
+        while let Ok(Order::Send(text)) = ordered.try_recv() {
+            let frame: Value = serde_json::from_str(&text).unwrap();
+            numbers.push(frame["s"].as_u64().unwrap());
+        }
+        numbers
+    }
+
+    #[test]
+    fn shuffled_events_come_in_the_opposite_order_and_lost_ones_stay_in_the_log() {
+        let (mut session, mut ordered) = session();
+        session.dispatch("A", json!({}), Some((Trick::Shuffle, 1)));
+        assert_eq!(sent(&mut ordered), Vec::<u64>::new());
+        session.dispatch("A", json!({}), Some((Trick::Shuffle, 0)));
+        session.dispatch("A", json!({}), Some((Trick::Lose, 0)));
+        session.dispatch("A", json!({}), Some((Trick::Duplicate, 0)));
+        assert_eq!(sent(&mut ordered), [2, 1, 4, 4]);
+        assert_eq!(
+            session
+                .log
+                .iter()
+                .map(|(number, _)| *number)
+                .collect::<Vec<u64>>(),
+            [1, 2, 3, 4]
+        );
+    }
+
+    #[test]
+    fn logins_are_checked_as_the_real_gateway_does() {
+        let mut world = World::demo();
+        world.bot.privileged = intent::MESSAGE_CONTENT;
+        let token = world.bot_token().to_owned();
+        let login = |token: &str, intents: Value| json!({ "token": token, "intents": intents, "properties": {} });
+        for (data, expected) in [
+            (login(&token, json!(1 << 15 | 1)), Ok(1 << 15 | 1)),
+            (login("x", json!(1)), Err(4004)),
+            (login(&token, json!(1 << 18)), Err(4013)),
+            (login(&token, Value::Null), Err(4013)),
+            (login(&token, json!(1 << 8)), Err(4014)),
+            (json!({ "token": token, "intents": 1 }), Err(4002)),
+        ] {
+            assert_eq!(
+                check_login(&world, &data).map_err(|(code, _)| code),
+                expected,
+                "{data}"
+            );
+        }
+    }
 }

@@ -204,4 +204,18 @@ mod tests {
             Some(("webhook", "1/t".to_owned()))
         );
     }
+
+    proptest::proptest! {
+        #[test]
+        fn whoever_waits_as_told_is_never_refused_twice(gaps in proptest::collection::vec(0u64..3_000, 1..60)) {
+            let (mut limits, mut now) = (Limits::default(), Instant::now());
+            for gap in gaps {
+                now += Duration::from_millis(gap);
+                if let Err(over) = limits.take(CREATE, "1", now) {
+                    now += over.standing.reset_after;
+                    proptest::prop_assert!(limits.take(CREATE, "1", now).is_ok());
+                }
+            }
+        }
+    }
 }

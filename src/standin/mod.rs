@@ -33,8 +33,8 @@
 //! connections and logins; `DELETE` ends them all.
 //!
 //! * `{"on": "PATCH /channels/*/messages/*", …}` is for REST requests; `*` stands for one step of the path, or for any
-//!   method. With `status` the request is answered so and has no effect; `code`, `message`, `retry_after` (seconds),
-//!   `global`, `scope` shape the answer, `text` makes it something else than JSON. `delay_ms` waits first. `lose_reply`
+//!   method, `**` at the end for any rest. With `status` the request is answered so and has no effect; `code`, `message`, `retry_after` (seconds),
+//!   `global`, `scope` shape the answer, `body` replaces it, `text` makes it something else than JSON. `delay_ms` waits first. `lose_reply`
 //!   cuts the connection after the effect, `hang_up` before it. `times` bounds how often; without it the rule stays.
 //! * `{"gateway": "drop"}`, `"close"` (`code`), `"reconnect"`, `"invalid-session"` (`resumable`) strike all connections
 //!   at once; `"forget"` makes resuming impossible; `"refuse"` (`seconds`) drops and then refuses connections.

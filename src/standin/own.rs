@@ -5,7 +5,6 @@
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -16,6 +15,7 @@ use serde_json::{Value, json};
 use tokio_stream::wrappers::BroadcastStream;
 
 use super::act;
+use super::clock::instant;
 use super::faults::Demand;
 use super::shared::{Core, State};
 
@@ -211,13 +211,13 @@ fn events(core: &Core) -> Response<Body> {
 
 fn list_faults(state: &State) -> Value {
     json!({
-        "rules": state.faults.list(Instant::now()), "rate_limited": state.limits.passed,
+        "rules": state.faults.list(instant()), "rate_limited": state.limits.passed,
         "connections": state.gateway.connections(), "logins": state.gateway.logins,
     })
 }
 
 /// Takes one rule or a list of them.
-fn add_faults(core: &Core, body: &Value) -> Result<Value, Reason> {
+pub(crate) fn add_faults(core: &Core, body: &Value) -> Result<Value, Reason> {
     let rules = body
         .as_array()
         .cloned()
@@ -226,7 +226,7 @@ fn add_faults(core: &Core, body: &Value) -> Result<Value, Reason> {
         for rule in &rules {
             match state
                 .faults
-                .add(rule, Instant::now())
+                .add(rule, instant())
                 .map_err(|error| Reason::new(400, error))?
             {
                 Demand::Nothing => {}

@@ -58,8 +58,6 @@ pub(crate) struct Interaction {
     pub(crate) original: Option<Id>,
     /// Messages after the first answer.
     pub(crate) follow_ups: Vec<Id>,
-    /// Whether the promised first answer will be seen by one person alone.
-    pub(crate) ephemeral: bool,
 }
 
 impl Interaction {
@@ -88,7 +86,6 @@ impl World {
             progress: Progress::Waiting,
             original: None,
             follow_ups: vec![],
-            ephemeral: false,
         };
         let data = self.show_interaction(&interaction);
         let channel = interaction.asked.channel;

@@ -52,11 +52,9 @@ impl World {
     }
 
     fn view_channel(&self, place: &Channel) -> Value {
-        let messages: Vec<Value> = place
-            .messages
-            .values()
-            .map(|message| self.view_message(message))
-            .collect();
+        // The empty note with which a thread begins is seen by nobody: clients show the message that it points to.
+        let seen = place.messages.values().filter(|message| message.kind != 21);
+        let messages: Vec<Value> = seen.map(|message| self.view_message(message)).collect();
         let mut shown = json!({
             "id": place.id.to_string(), "name": place.name, "kind": place.kind.word(), "messages": messages,
         });
