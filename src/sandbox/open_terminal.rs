@@ -13,7 +13,9 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
-use super::{Done, Exec, Probe, Sandbox, SandboxError, Target, confinement, shell, transfer};
+use super::{
+    Done, Exec, Probe, Sandbox, SandboxError, Target, confinement, measure, shell, transfer,
+};
 use crate::domain::ids::AccountId;
 
 /// How long one request waits for a command's end. Short, because proxies cut long ones.
@@ -146,11 +148,8 @@ impl OpenTerminal {
             tracing::debug!(%account, %error, "a slow command could not be dropped");
         }
     }
-}
 
-#[async_trait]
-impl Sandbox for OpenTerminal {
-    async fn exec(&self, account: &AccountId, exec: Exec) -> Result<Done, SandboxError> {
+    async fn carry_out(&self, account: &AccountId, exec: Exec) -> Result<Done, SandboxError> {
         let began = Instant::now();
         // Base64 adds a third, JSON's own words some more.
         let room = exec.most.saturating_mul(2).saturating_add(64 * 1024);
@@ -175,6 +174,13 @@ impl Sandbox for OpenTerminal {
             let wait = WAIT.min(left.max(Duration::from_secs(1)));
             running = self.look(account, &running, wait, room, exec.most).await?;
         }
+    }
+}
+
+#[async_trait]
+impl Sandbox for OpenTerminal {
+    async fn exec(&self, account: &AccountId, exec: Exec) -> Result<Done, SandboxError> {
+        measure::command(self.carry_out(account, exec)).await
     }
 
     async fn put(&self, account: &AccountId, path: &str, bytes: Bytes) -> Result<(), SandboxError> {
