@@ -61,37 +61,11 @@ impl Standin {
         format!("http://{}", reachable(self.address))
     }
 
-    /// Does what `POST /standin/act` does. An error is the reason that a person would be shown.
-    pub async fn act(&self, action: &Value) -> Result<Value, String> {
-        act::act(&self.core, action)
-            .await
-            .map_err(|reason| reason.text)
-    }
-
     /// Takes a rule, or a list of them, as `POST /standin/faults` does. An error says what is wrong with it.
     pub fn misbehave(&self, rules: &Value) -> Result<(), String> {
         own::add_faults(&self.core, rules)
             .map(|_| ())
             .map_err(|reason| reason.text)
-    }
-
-    /// Returns the world as `GET /standin/world` tells it.
-    pub fn view(&self) -> Value {
-        self.core.look(|state| state.world.view())
-    }
-
-    /// Waits until something changes in the world or a request comes, after `seen` and at most so long; returns the
-    /// number to wait for next. Begin with 0.
-    pub async fn changed(&self, seen: u64, at_most: Duration) -> u64 {
-        let mut changes = self.core.changes();
-        // Time may well pass without a change.
-        let _ = tokio::time::timeout(at_most, changes.wait_for(|count| *count > seen)).await;
-        *changes.borrow()
-    }
-
-    /// Returns the REST requests so far, as `GET /standin/requests` tells them.
-    pub fn requests(&self) -> Vec<String> {
-        self.core.look(|state| state.record.clone())
     }
 
     /// Moves the world's time forward: messages grow older and interactions expire; new ids follow the real time.
