@@ -752,7 +752,7 @@ async fn what_was_missed_is_read_where_something_new_stands() {
     guild["channels"][1]["last_message_id"] = json!("150");
     house.fake.report("GUILD_CREATE", guild);
     house.calls.until("new session").await;
-    let missed = house.hands.missed(MessageId(200)).await;
+    let missed = house.hands.read_missed(MessageId(200)).await;
     let ids: Vec<u64> = missed.iter().map(|message| message.id.0).collect();
     let expected: Vec<u64> = (201..=300).chain([302]).collect();
     assert_eq!(ids, expected);
