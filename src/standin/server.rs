@@ -20,7 +20,7 @@ use super::clock::instant;
 use super::faults::Blow;
 use super::shared::Core;
 use super::world::World;
-use super::{act, door, files, gateway, own};
+use super::{act, door, gateway, own};
 
 /// A connection is to be cut without an answer.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +55,8 @@ impl Standin {
         self.address
     }
 
-    /// Returns the address for clients, such as `http://127.0.0.1:8000`: Discord's routes are below `/api`.
+    /// Returns the address for clients, such as `http://127.0.0.1:8000`: Discord's routes are below
+    /// `/api`.
     pub fn url(&self) -> String {
         format!("http://{}", reachable(self.address))
     }
@@ -67,7 +68,8 @@ impl Standin {
             .map_err(|reason| reason.text)
     }
 
-    /// Takes a rule, or a list of them, as `POST /standin/faults` does. An error says what is wrong with it.
+    /// Takes a rule, or a list of them, as `POST /standin/faults` does. An error says what is wrong
+    /// with it.
     pub fn misbehave(&self, rules: &Value) -> Result<(), String> {
         own::add_faults(&self.core, rules)
             .map(|_| ())
@@ -79,8 +81,8 @@ impl Standin {
         self.core.look(|state| state.world.view())
     }
 
-    /// Waits until something changes in the world or a request comes, after `seen` and at most so long; returns the
-    /// number to wait for next. Begin with 0.
+    /// Waits until something changes in the world or a request comes, after `seen` and at most so
+    /// long; returns the number to wait for next. Begin with 0.
     pub async fn changed(&self, seen: u64, at_most: Duration) -> u64 {
         let mut changes = self.core.changes();
         // Time may well pass without a change.
@@ -93,7 +95,8 @@ impl Standin {
         self.core.look(|state| state.record.clone())
     }
 
-    /// Moves the world's time forward: messages grow older and interactions expire; new ids follow the real time.
+    /// Moves the world's time forward: messages grow older and interactions expire; new ids follow
+    /// the real time.
     pub fn advance(&self, by: Duration) {
         self.core.with(|state| state.world.clock.advance(by));
     }
@@ -166,7 +169,7 @@ async fn answer(
         return door::serve(&core, request).await;
     }
     if let Some(file) = path.strip_prefix("/attachments/") {
-        return Ok(files::answer(&core, file));
+        return door::serve_file(&core, file).await;
     }
     if path.trim_end_matches('/') == "/gateway" {
         return Ok(open_gateway(core, request).await);
