@@ -114,11 +114,12 @@ impl World {
             only_for: draft.only_for,
         };
         self.note_mentions(&mut message, &draft.allowed);
-        message.pings = self.notified(&message);
         if message.only_for.is_none() {
             self.set_archived(channel, false);
             self.join_mentioned(&message);
         }
+        // Whoever is mentioned in a private thread is in it by now, and sees it.
+        message.pings = self.notified(&message);
         if let Some(place) = self.channels.get_mut(&channel) {
             place.messages.insert(id, message);
         }
