@@ -128,7 +128,7 @@ async fn attachments_can_be_withheld() {
     house
         .act(json!({"as": "ada", "do": "say", "in": "data", "files": file}))
         .await;
-    let world = house.standin.view();
+    let world = house.standin.world();
     let url = world["guilds"][0]["channels"][1]["messages"][0]["attachments"][0]["url"]
         .as_str()
         .unwrap();
