@@ -35,3 +35,5 @@ pub mod turn_directory;
 
 #[cfg(test)]
 mod fakes;
+#[cfg(test)]
+mod tests;

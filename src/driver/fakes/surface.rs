@@ -11,13 +11,16 @@ use crate::domain::ids::{ChannelId, GuildId, MemberId, MessageId, RoleId, Thread
 use crate::domain::request::Attachment;
 use crate::domain::time::Moment;
 
-use super::clock::Clock;
-use super::inbound::InboundMessage;
-use super::ports::{Nonce, Ours, Post, Surface, SurfaceError};
+use super::super::clock::Clock;
+use super::super::inbound::InboundMessage;
+use super::super::ports::{Nonce, Ours, Post, Surface, SurfaceError};
+
+/// How long is waited for something, on the test's clock.
+const DAY: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
 
 /// One thing that the surface was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(in crate::driver) enum Said {
     Thread {
         message: MessageId,
         name: String,
@@ -46,14 +49,14 @@ struct Memory {
 
 /// A surface in memory. Message ids are made from the clock, as Discord makes them.
 #[derive(Clone, Debug)]
-pub(super) struct FakeSurface {
+pub(in crate::driver) struct FakeSurface {
     memory: Arc<Mutex<Memory>>,
     changed: watch::Sender<u64>,
     clock: Arc<dyn Clock>,
 }
 
 impl FakeSurface {
-    pub(super) fn new(clock: Arc<dyn Clock>) -> FakeSurface {
+    pub(in crate::driver) fn new(clock: Arc<dyn Clock>) -> FakeSurface {
         let memory = Memory {
             said: Vec::new(),
             failures: VecDeque::new(),
@@ -67,23 +70,29 @@ impl FakeSurface {
     }
 
     /// Lets the next call of `verb` (`open_thread`, `post`, `edit`, `delete`) fail so.
-    pub(super) fn fails(&self, verb: &'static str, error: SurfaceError) {
+    pub(in crate::driver) fn fails(&self, verb: &'static str, error: SurfaceError) {
         self.lock().failures.push_back((verb, error));
     }
 
-    pub(super) fn said(&self) -> Vec<Said> {
+    pub(in crate::driver) fn said(&self) -> Vec<Said> {
         self.lock().said.clone()
     }
 
-    /// Waits until what was said fits.
-    pub(super) async fn until(&self, fits: impl Fn(&[Said]) -> bool) -> Vec<Said> {
+    /// Waits until what was said fits, for a day of the test's clock.
+    pub(in crate::driver) async fn until(&self, fits: impl Fn(&[Said]) -> bool) -> Vec<Said> {
         let mut changes = self.changed.subscribe();
-        loop {
-            let said = self.said();
-            if fits(&said) {
-                return said;
+        let fitting = async {
+            loop {
+                let said = self.said();
+                if fits(&said) {
+                    return said;
+                }
+                changes.changed().await.expect("the surface lives");
             }
-            changes.changed().await.expect("the surface lives");
+        };
+        match tokio::time::timeout(DAY, fitting).await {
+            Ok(said) => said,
+            Err(_) => panic!("it was never said; what was: {:#?}", self.said()),
         }
     }
 

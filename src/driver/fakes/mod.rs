@@ -1,0 +1,9 @@
+//! In-memory ports for the driver's tests, and a house built upon them.
+
+mod house;
+mod sandbox;
+mod surface;
+
+pub(super) use house::Lodge;
+pub(super) use sandbox::FakeSandbox;
+pub(super) use surface::{FakeSurface, Said};
