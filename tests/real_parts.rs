@@ -244,6 +244,57 @@ async fn a_sandbox_server_that_dies_and_comes_back_costs_nothing_but_time() {
     house.close().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_goes_on_while_the_bot_is_closed() {
+    let turns = [bash(&gate("working")), says("Done meanwhile.")];
+    let Some(mut house) = House::open("bot_closes", scenario(&turns)).await else {
+        return;
+    };
+    let thread = house.says("data", "@innkeeper take your time").await;
+    house.begins(&thread, "working").await;
+    house.closes_bot().await;
+    house.lets_go_on(&thread, "working");
+    // With the bot its meter is gone: the agent's program tries again.
+    let retries = |house: &House| {
+        let stream = house.stream(&thread, &thread);
+        stream.iter().filter(|line| line["subtype"] == "api_retry").count()
+    };
+    house.until("the agent's program tries again", |house| retries(house) > 0).await;
+    house.opens_bot().await;
+    house.receipt(&thread, 1).await;
+    let shown = house.messages(&thread);
+    let answers = shown.iter().filter(|message| message["content"].as_str().unwrap().ends_with("Done meanwhile."));
+    assert_eq!((answers.count(), shown.len()), (1, 2), "{}", house.story());
+    let result = house.result(&thread, &thread);
+    let entry = house.store.entry(turn_of(&thread)).unwrap().unwrap();
+    let theirs = Usd::from_dollars(result["total_cost_usd"].as_f64().unwrap());
+    assert_eq!((entry.cost, entry.estimated), (theirs, false), "{result}");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_the_closing_bot_cuts_is_asked_for_again() {
+    let long = json!({"blocks": [{"type": "text", "text": "First words. {{repeat:word :2000}}"}], "chunk_delay_ms": 50});
+    let turns = [long, says("Said once more.")];
+    let Some(mut house) = House::open("bot_cuts", scenario(&turns)).await else {
+        return;
+    };
+    let thread = house.says("data", "@innkeeper tell me much").await;
+    house.shows("word word").await;
+    house.closes_bot().await;
+    house.opens_bot().await;
+    house.receipt(&thread, 1).await;
+    let shown = house.messages(&thread);
+    let answers = shown.iter().filter(|message| message["content"].as_str().unwrap().ends_with("Said once more."));
+    assert_eq!((answers.count(), shown.len()), (1, 2), "{}", house.story());
+    // What the cut answer cost is not known for sure; the agent's program leaves it out.
+    let result = house.result(&thread, &thread);
+    let entry = house.store.entry(turn_of(&thread)).unwrap().unwrap();
+    let theirs = Usd::from_dollars(result["total_cost_usd"].as_f64().unwrap());
+    assert!(entry.estimated && entry.cost > theirs, "{entry:?} {result}");
+    house.close().await;
+}
+
 /// Returns the token and the meter's address that the agent's program got.
 fn access(house: &House, thread: &str) -> (String, String) {
     let processes = house.of_run(thread, thread);
