@@ -242,7 +242,10 @@ async fn provider(
         .meter_url
         .clone()
         .unwrap_or_else(|| format!("http://{}", meter.address()));
-    Ok((Provider::Metered { meter, url }, Some(Told { events, tasks })))
+    Ok((
+        Provider::Metered { meter, url },
+        Some(Told { events, tasks }),
+    ))
 }
 
 /// Runs that outlived the last process know the meter by its address: where the port may be chosen, the same one is taken.

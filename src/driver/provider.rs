@@ -183,9 +183,7 @@ async fn take(house: &Arc<House>, event: MeterEvent) {
             }
         }
         MeterEvent::LimitReached { turn } => match house.store.turn(turn) {
-            Ok(Some(record)) => house
-                .hub
-                .tell(house, record.thread, Letter::Limit { turn }),
+            Ok(Some(record)) => house.hub.tell(house, record.thread, Letter::Limit { turn }),
             Ok(None) => {}
             Err(error) => tracing::error!(%turn, %error, "a turn at its limit cannot be read"),
         },
