@@ -23,7 +23,7 @@ pub fn plan(house: &House, chat: &Chat, turn: &Turn, record: &mut TurnRecord) {
     let limits = DeliveryLimits::for_files_of(per_file);
     let plan = collect::plan(&turn.collected().files, &limits);
     record.parts = parts(chat, turn, &plan);
-    if hangs_on(chat, record) {
+    if hangs_on(chat, record) || !is_theirs(record) {
         call_by_name(record);
     }
     record.receipt = record.live.map(|_| present::live::receipt(turn));
@@ -37,6 +37,14 @@ pub fn hangs_on(chat: &Chat, record: &TurnRecord) -> bool {
             .request
             .message
             .is_some_and(|message| message.0 == chat.thread.0)
+}
+
+/// Returns whether the message that is replied to is the asker's own; a request by command is shown in one of ours.
+fn is_theirs(record: &TurnRecord) -> bool {
+    record
+        .request
+        .message
+        .is_some_and(|message| message.0 == record.id.0)
 }
 
 /// Names the asker at the head of the answer, since without a reply nothing else would notify them.

@@ -32,7 +32,7 @@
 //! `POST /standin/faults` takes one rule or a list; `GET` lists those that still hold, with the counts of 429s, gateway
 //! connections and logins; `DELETE` ends them all.
 //!
-//! * `{"on": "PATCH /channels/*/messages/*", …}` is for REST requests; `*` stands for one step of the path, or for any
+//! * `{"on": "PATCH /channels/*/messages/*", …}` is for REST requests, and for files by `GET /attachments/*/*/*`; `*` stands for one step of the path, or for any
 //!   method. With `status` the request is answered so and has no effect; `code`, `message`, `retry_after` (seconds),
 //!   `global`, `scope` shape the answer, `text` makes it something else than JSON. `delay_ms` waits first. `lose_reply`
 //!   cuts the connection after the effect, `hang_up` before it. `times` bounds how often; without it the rule stays.

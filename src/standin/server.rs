@@ -160,7 +160,7 @@ async fn answer(
         return door::serve(&core, request).await;
     }
     if let Some(file) = path.strip_prefix("/attachments/") {
-        return Ok(files::answer(&core, file));
+        return files::serve(&core, file).await;
     }
     if path.trim_end_matches('/') == "/gateway" {
         return Ok(open_gateway(core, request).await);

@@ -10,4 +10,11 @@
 #[path = "../house/mod.rs"]
 mod house;
 
+mod answers;
+mod arriving;
 mod asking;
+mod failing;
+mod office;
+mod restarting;
+mod stopping;
+mod waiting;
