@@ -2,6 +2,7 @@
 
 use crate::agent::safe_text::strip_tags;
 use crate::domain::chat::Chat;
+use crate::domain::ids::ChannelId;
 use crate::domain::turn_record::{Part, Sent, Stage, TurnRecord};
 use crate::present;
 use crate::store::StoreError;
@@ -37,6 +38,13 @@ pub fn hangs_on(chat: &Chat, record: &TurnRecord) -> bool {
             .request
             .message
             .is_some_and(|message| message.0 == chat.thread.0)
+}
+
+/// Returns the channel in which the request's message stands.
+pub fn channel_of_request(chat: &Chat, record: &TurnRecord) -> ChannelId {
+    chat.parent
+        .filter(|_| hangs_on(chat, record))
+        .unwrap_or(chat.place)
 }
 
 /// Returns whether the message that is replied to is the asker's own; a request by command is shown in one of ours.

@@ -39,7 +39,9 @@ async fn a_long_paste_is_the_request_and_its_code_stays_in_fences() {
         .await;
     let answers = house.answers(&thread, 1).await;
     assert!(answers.len() >= 3, "{answers:?}");
-    for answer in &answers {
+    // The first page has no room for the asker's name, which then stands alone before it.
+    assert_eq!(answers[0].pings(), ["ada"]);
+    for answer in &answers[1..] {
         let fences = answer.text().matches("```").count();
         assert!(fences > 0 && fences % 2 == 0, "{answer:?}");
     }
@@ -66,7 +68,7 @@ async fn whatever_the_agent_says_only_the_asker_is_notified() {
     let thread = house.says("ada", "data", text).await;
     assert_eq!(house.answer(&thread).await.pings(), ["ada"]);
     // In the middle of a chat the answer is a reply.
-    let second = house.says("ben", &thread, &text.replace("@innkeeper ", "")).await;
+    let second = house.says("ben", &thread, text).await;
     assert_eq!(house.reply_to(&thread, &second).await.pings(), ["ben"]);
     house.answers(&thread, 2).await;
     let all = house.thread(&thread).await.bots();
@@ -122,7 +124,7 @@ async fn files_come_back_up_to_the_limits_and_the_others_are_named_with_the_reas
     assert_eq!(files, [10, 10], "{}", house.transcript());
     let words = answers[0].text();
     assert!(
-        words.contains("-# Left out: `big.bin` (2.0 KiB, larger than 1000 bytes)"),
+        words.contains("-# Left out: `big.bin` (1.9 KiB, larger than 1000 bytes)"),
         "{words}"
     );
     assert!(words.contains("`f30.txt` (3 bytes, beyond the first 20 files)"), "{words}");

@@ -42,7 +42,7 @@ async fn a_file_that_is_too_large_is_refused_before_anything_happens() {
     let refused = house.reply_to("data", &asked).await;
     assert_eq!(
         refused.text(),
-        "`a.bin` is too large: it has 2.0 KiB, and at most 1000 bytes are taken. Nothing was run."
+        "`a.bin` is too large: it has 1.9 KiB, and at most 1000 bytes are taken. Nothing was run."
     );
     assert_eq!(house.world().threads(), 0);
     assert!(house.ledger().is_empty());

@@ -27,12 +27,12 @@ async fn every_bad_end_of_the_agent_is_told_and_none_leaves_anything_behind() {
         ),
         ("!die", "The agent ended early", "-# ✗ ended early"),
         (
-            "!error API Error: 401 authentication_error",
+            "!error Failed to authenticate. API Error: 401 denied",
             "The provider does not let me in at the moment. The admins were told.",
             "-# ✗ failed",
         ),
         (
-            "!error API Error: 529 overloaded",
+            "!error API Error: 529 Overloaded",
             "The provider is overloaded. Ask again in a few minutes.",
             "-# ✗ failed",
         ),

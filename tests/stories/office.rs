@@ -53,7 +53,7 @@ async fn what_is_asked_wrongly_is_refused_with_what_helps() {
     let told = house.reply_to("data", &which).await;
     assert_eq!(
         told.text(),
-        "Which project? Ask again with `/ask`. You can use `notes`, `site`."
+        "Which project? Ask again with `/ask`. You can use `site`, `notes`."
     );
     assert_eq!(house.world().threads(), 0);
     house.closes_quietly().await;
