@@ -133,7 +133,12 @@ async fn a_configuration_that_cannot_be_used_ends_with_2_and_names_the_key() {
         (
             "empty",
             String::new(),
-            &["discord.token", "discord.guilds", "discord.owners", "sandbox.backend"],
+            &[
+                "discord.token",
+                "discord.guilds",
+                "discord.owners",
+                "sandbox.backend",
+            ],
         ),
         (
             "a wrong type",
@@ -148,7 +153,7 @@ async fn a_configuration_that_cannot_be_used_ends_with_2_and_names_the_key() {
         (
             "an unknown section",
             whole.replace("[sandbox]", "[sandbocks]"),
-            &["sandbocks", "do you mean sandbox"],
+            &["sandbocks", "do you mean [sandbox]?"],
         ),
         (
             "no server",
@@ -205,8 +210,11 @@ async fn a_token_that_discord_refuses_ends_with_3() {
 
 #[tokio::test]
 async fn a_missing_intent_ends_with_3_and_names_the_switch() {
-    let (_standin, desk) =
-        beside_a_standin(|world| world["bot"]["message_content"] = json!(false), |text| text).await;
+    let (_standin, desk) = beside_a_standin(
+        |world| world["bot"]["message_content"] = json!(false),
+        |text| text,
+    )
+    .await;
     let ended = desk.runs(&["run"]).await;
     assert_eq!(ended.code, 3, "{ended:?}");
     assert!(ended.err.contains("Message Content Intent"), "{ended:?}");
@@ -245,7 +253,8 @@ async fn check_says_how_a_sandbox_that_cannot_be_used_is_mended() {
     tokio::spawn(async move { axum::serve(listener, refusing).await });
     let open_terminal = |url: String| {
         move |text: String| {
-            let lines = format!("backend = \"open-terminal\"\nurl = \"{url}\"\napi_key = \"hush-hush\"");
+            let lines =
+                format!("backend = \"open-terminal\"\nurl = \"{url}\"\napi_key = \"hush-hush\"");
             text.replace("backend = \"local\"", &lines)
         }
     };
@@ -254,7 +263,10 @@ async fn check_says_how_a_sandbox_that_cannot_be_used_is_mended() {
     let nobody = closed.local_addr().unwrap();
     drop(closed);
     for (url, remedy) in [
-        (format!("http://{address}"), "set sandbox.api_key to the key"),
+        (
+            format!("http://{address}"),
+            "set sandbox.api_key to the key",
+        ),
         (format!("http://{nobody}"), "start open-terminal with"),
     ] {
         let (_standin, desk) = beside_a_standin(|_| {}, open_terminal(url)).await;
@@ -316,7 +328,11 @@ async fn a_store_of_a_later_version_ends_with_4_and_stays_as_it_is() {
     later.insert("version", &[99]).unwrap();
     later.flush().unwrap();
     drop(later);
-    for command in [["run"].as_slice(), &["store", "check"], &["store", "export", "-"]] {
+    for command in [
+        ["run"].as_slice(),
+        &["store", "check"],
+        &["store", "export", "-"],
+    ] {
         let ended = desk.runs(command).await;
         assert_eq!(ended.code, 4, "{command:?}: {ended:?}");
         assert!(ended.err.contains("99"), "{command:?}: {ended:?}");
@@ -349,7 +365,10 @@ async fn a_store_goes_out_into_a_file_and_comes_back_into_a_new_directory() {
     let ended = desk.runs(&["store", "import", "dump.jsonl"]).await;
     assert_eq!(ended.code, 0, "{ended:?}");
     let ended = desk.runs(&["store", "check"]).await;
-    assert_eq!((ended.code, ended.out.as_str()), (0, "the store is in order\n"));
+    assert_eq!(
+        (ended.code, ended.out.as_str()),
+        (0, "the store is in order\n")
+    );
     let again = desk.runs(&["store", "export", "-"]).await;
     let dump = fs::read_to_string(desk.path("dump.jsonl")).unwrap();
     assert_eq!(again.out, dump);

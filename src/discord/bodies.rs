@@ -33,12 +33,11 @@ pub(super) fn create(channel: ChannelId, post: &Post, nonce: &Nonce, shape: Shap
     let mut flags = MessageFlags::SUPPRESS_EMBEDS;
     flags.set(MessageFlags::SUPPRESS_NOTIFICATIONS, post.silent);
     let target = post.reply_to.filter(|_| shape == Shape::Whole);
+    // Being replied to notifies only where this is said; to be among the users is not enough.
+    let by_reply = target.is_some() && post.ping.is_some_and(|member| !names(post, member));
     let mut message = CreateMessage::new()
         .content(cut(&calling(post, target), LONGEST_TEXT))
-        // Being replied to notifies only where this is said; naming the person among the users is not enough.
-        .allowed_mentions(
-            notifying(post.ping).replied_user(target.is_some() && post.ping.is_some()),
-        )
+        .allowed_mentions(notifying(post.ping).replied_user(by_reply))
         .nonce(serenity::all::Nonce::String(nonce.0.clone()))
         .enforce_nonce(true)
         .flags(flags);
@@ -56,7 +55,7 @@ pub(super) fn create(channel: ChannelId, post: &Post, nonce: &Nonce, shape: Shap
 /// Returns the text; one that cannot be the reply it was meant to be names the person whom the reply would have notified.
 fn calling(post: &Post, target: Option<MessageId>) -> String {
     match post.ping {
-        Some(member) if post.reply_to.is_some() && target.is_none() => {
+        Some(member) if post.reply_to.is_some() && target.is_none() && !names(post, member) => {
             let named = format!("<@{member}> {}", post.text);
             if named.chars().count() <= LONGEST_TEXT {
                 named.trim_end().to_owned()
@@ -66,6 +65,11 @@ fn calling(post: &Post, target: Option<MessageId>) -> String {
         }
         _ => post.text.clone(),
     }
+}
+
+/// Returns whether the text begins with the person's name; anywhere else it may be part of code, which notifies nobody.
+fn names(post: &Post, member: MemberId) -> bool {
+    post.text.starts_with(&format!("<@{member}>"))
 }
 
 /// Returns the body of an edit. It names no attachments, so that all of them stay, and notifies nobody.
@@ -151,7 +155,7 @@ fn rows(buttons: &[Button]) -> Vec<CreateActionRow> {
     let buttons = buttons.iter().map(|button| {
         let style = match button {
             Button::Stop(_) => ButtonStyle::Danger,
-            Button::Details(_) => ButtonStyle::Secondary,
+            Button::Details(_) | Button::Retry(_) => ButtonStyle::Secondary,
         };
         CreateButton::new(button.id())
             .label(button.label())
@@ -164,7 +168,7 @@ fn rows(buttons: &[Button]) -> Vec<CreateActionRow> {
 fn listed(files: &[Upload]) -> Value {
     let files = files.iter().enumerate();
     files
-        .map(|(id, file)| json!({ "id": id, "filename": file.name }))
+        .map(|(id, file)| json!({ "id": id.to_string(), "filename": file.name }))
         .collect()
 }
 
@@ -220,7 +224,12 @@ mod tests {
         let nonce = Nonce("n".to_owned());
         let text = |ping, reply_to, shape| {
             let text = "x".to_owned();
-            let post = Post { text, ping, reply_to, ..Post::default() };
+            let post = Post {
+                text,
+                ping,
+                reply_to,
+                ..Post::default()
+            };
             create(ChannelId(2), &post, &nonce, shape)["content"].clone()
         };
         let (ada, target) = (Some(MemberId(7)), Some(MessageId(8)));
@@ -228,6 +237,19 @@ mod tests {
         assert_eq!(text(ada, target, Shape::Unattached), "<@7> x");
         assert_eq!(text(ada, None, Shape::Plain), "x");
         assert_eq!(text(None, target, Shape::Plain), "x");
+        // Named in the text: the reply itself notifies nobody, whoever wrote what is replied to.
+        let text = "<@7> x".to_owned();
+        let post = Post {
+            text,
+            ping: ada,
+            reply_to: target,
+            ..Post::default()
+        };
+        for shape in [Shape::Whole, Shape::Unattached] {
+            let body = create(ChannelId(2), &post, &nonce, shape);
+            assert_eq!(body["content"], "<@7> x");
+            assert_eq!(body["allowed_mentions"]["replied_user"], false);
+        }
     }
 
     #[test]

@@ -29,7 +29,13 @@ async fn files_with_any_names_lie_in_the_inbox_under_safe_and_different_ones() {
     }
     contents.sort();
     assert_eq!(contents, ["four", "one", "three", "two"]);
-    assert_eq!(house.told(&thread, &thread).matches("[attached file: ").count(), 4);
+    assert_eq!(
+        house
+            .told(&thread, &thread)
+            .matches("[attached file: ")
+            .count(),
+        4
+    );
     house.closes_quietly().await;
 }
 

@@ -38,11 +38,19 @@ async fn every_bad_end_of_the_agent_is_told_and_none_leaves_anything_behind() {
         ),
         ("!linger 600\n!say done", "done", "-# ✓ "),
         ("!garbage\n!say fine", "fine", "-# ✓ "),
-        ("!raw {\"type\":\"new\",\"x\":[1]}\n!raw {\n!say ok", "ok", "-# ✓ "),
+        (
+            "!raw {\"type\":\"new\",\"x\":[1]}\n!raw {\n!say ok",
+            "ok",
+            "-# ✓ ",
+        ),
     ];
     for (directives, answer, receipt) in table {
         let (said, left) = ask(&house, directives).await;
-        assert!(said.starts_with(answer), "{directives}: {said}\n{}", house.transcript());
+        assert!(
+            said.starts_with(answer),
+            "{directives}: {said}\n{}",
+            house.transcript()
+        );
         assert!(left.starts_with(receipt), "{directives}: {left}");
     }
     house
@@ -57,7 +65,10 @@ async fn every_bad_end_of_the_agent_is_told_and_none_leaves_anything_behind() {
 async fn a_silent_agent_is_stopped_once_nothing_was_heard_for_too_long() {
     let house = House::plan().limits("silence_seconds = 2\n").open().await;
     let (said, receipt) = ask(&house, "!silent").await;
-    assert!(said.starts_with("Stopped: nothing was heard of the agent"), "{said}");
+    assert!(
+        said.starts_with("Stopped: nothing was heard of the agent"),
+        "{said}"
+    );
     assert!(receipt.contains("silent for too long"), "{receipt}");
     house.closes_quietly().await;
 }

@@ -12,14 +12,18 @@ async fn without_a_budget_or_with_one_that_is_used_up_nothing_runs() {
     house.budget("ben", Usd::ZERO).await;
     let asked = house.says("ben", "general", "@innkeeper hello").await;
     let told = house.reply_to("general", &asked).await;
-    assert_eq!(told.text(), "You have no budget yet. An admin can give you one.");
+    assert_eq!(
+        told.text(),
+        "You have no budget yet. An admin can give you one."
+    );
     house.budget("ada", Usd(2_000)).await;
     let thread = house.says("ada", "data", "@innkeeper hello").await;
     house.answers(&thread, 1).await;
     let more = house.says("ada", &thread, "more").await;
     let told = house.reply_to(&thread, &more).await;
     assert!(
-        told.text().starts_with("Your budget for this month is used up ($0.00"),
+        told.text()
+            .starts_with("Your budget for this month is used up ($0.00"),
         "{told:?}"
     );
     assert_eq!(house.performed(), 1);
@@ -30,15 +34,36 @@ async fn without_a_budget_or_with_one_that_is_used_up_nothing_runs() {
 async fn what_is_asked_wrongly_is_refused_with_what_helps() {
     let house = House::open().await;
     let unknown = house
-        .command("ada", "data", "ask", json!({"project": "moon", "prompt": "x"}))
+        .command(
+            "ada",
+            "data",
+            "ask",
+            json!({"project": "moon", "prompt": "x"}),
+        )
         .await;
-    assert_eq!(unknown, "There is no project `moon` that you can use. You can use `site`.");
+    assert_eq!(
+        unknown,
+        "There is no project `moon` that you can use. You can use `site`."
+    );
     let not_hers = house
-        .command("ada", "data", "ask", json!({"project": "notes", "prompt": "x"}))
+        .command(
+            "ada",
+            "data",
+            "ask",
+            json!({"project": "notes", "prompt": "x"}),
+        )
         .await;
-    assert_eq!(not_hers, "There is no project `notes` that you can use. You can use `site`.");
+    assert_eq!(
+        not_hers,
+        "There is no project `notes` that you can use. You can use `site`."
+    );
     let model = house
-        .command("ada", "data", "ask", json!({"project": "site", "prompt": "x", "model": "opus"}))
+        .command(
+            "ada",
+            "data",
+            "ask",
+            json!({"project": "site", "prompt": "x", "model": "opus"}),
+        )
         .await;
     assert_eq!(
         model,
@@ -46,7 +71,10 @@ async fn what_is_asked_wrongly_is_refused_with_what_helps() {
     );
     let empty = house.says("ada", "data", "@innkeeper").await;
     let told = house.reply_to("data", &empty).await;
-    assert!(told.text().starts_with("There is nothing to work on"), "{told:?}");
+    assert!(
+        told.text().starts_with("There is nothing to work on"),
+        "{told:?}"
+    );
     // Whoever holds two projects has to say which.
     house.grant("ada", "notes", Level::Chat).await;
     let which = house.says("ada", "data", "@innkeeper hello").await;
@@ -63,7 +91,9 @@ async fn what_is_asked_wrongly_is_refused_with_what_helps() {
 async fn admins_give_and_take_grants_and_everybody_sees_their_own() {
     let house = House::open().await;
     let hers = json!({"project": "site", "member": "cleo", "level": "chat", "for_how_long": "7d"});
-    let given = house.command("alma", "general", "grant", hers.clone()).await;
+    let given = house
+        .command("alma", "general", "grant", hers.clone())
+        .await;
     assert!(given.contains("site"), "{given}");
     let listed = house.command("alma", "general", "grants", json!({})).await;
     assert!(listed.contains("<@691207834510262272>"), "{listed}");
@@ -80,7 +110,12 @@ async fn admins_give_and_take_grants_and_everybody_sees_their_own() {
     let usage = house.command("ada", "general", "usage", json!({})).await;
     assert!(usage.contains("site") && usage.contains('$'), "{usage}");
     let taken = house
-        .command("alma", "general", "revoke", json!({"project": "site", "member": "cleo"}))
+        .command(
+            "alma",
+            "general",
+            "revoke",
+            json!({"project": "site", "member": "cleo"}),
+        )
         .await;
     assert!(taken.contains("site"), "{taken}");
     assert_eq!(house.store().audits(10).unwrap().len(), 2);

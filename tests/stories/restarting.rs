@@ -5,7 +5,8 @@ use crate::house::House;
 #[tokio::test]
 async fn a_running_turn_is_left_to_the_next_start_which_finishes_it_once() {
     let mut house = House::open().await;
-    let text = "@innkeeper please\n!step Read a.txt\n!wait-for .go\n!write made.txt x\n!say finished";
+    let text =
+        "@innkeeper please\n!step Read a.txt\n!wait-for .go\n!write made.txt x\n!say finished";
     let thread = house.says("ada", "data", text).await;
     let live = house.live_shows(&thread, "a.txt").await;
     house.bot_goes().await;
@@ -39,7 +40,9 @@ async fn what_ended_while_the_bot_was_away_is_answered_when_it_comes() {
         .await;
     house.bot_goes().await;
     house.lets_go(&thread).await;
-    house.wait("the end of the run", || house.performed() == 1).await;
+    house
+        .wait("the end of the run", || house.performed() == 1)
+        .await;
     house.bot_comes().await;
     let answers = house.answers(&thread, 2).await;
     let texts: Vec<_> = answers.iter().map(|answer| answer.text()).collect();

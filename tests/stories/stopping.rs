@@ -21,7 +21,10 @@ async fn the_author_stops_a_turn_by_its_button_and_nobody_else_can() {
     }
     assert_eq!(house.stops("ada", &thread).await, "Stopping…");
     let answer = house.answer(&thread).await;
-    assert!(answer.text().contains("Stopped by <@410537337646743552>."), "{answer:?}");
+    assert!(
+        answer.text().contains("Stopped by <@410537337646743552>."),
+        "{answer:?}"
+    );
     let receipt = &house.thread(&thread).await.receipts()[0];
     assert!(receipt.text().starts_with("-# ■ stopped by"), "{receipt:?}");
     assert!(house.ledger()[0].cost > Usd::ZERO);
@@ -76,7 +79,11 @@ async fn a_turn_can_be_stopped_before_its_run_exists() {
 async fn an_agent_that_listens_to_nothing_is_stopped_all_the_same() {
     let house = House::open().await;
     let thread = house
-        .says("ada", "data", "@innkeeper please\n!stubborn\n!bash sleep 600")
+        .says(
+            "ada",
+            "data",
+            "@innkeeper please\n!stubborn\n!bash sleep 600",
+        )
         .await;
     house.live_shows(&thread, "sleep 600").await;
     house.stops("ada", &thread).await;
@@ -90,11 +97,21 @@ async fn a_revoked_grant_stops_the_running_turn() {
     let thread = house.says("ben", "data", LONG).await;
     house.live_shows(&thread, "sleep 600").await;
     let told = house
-        .command("alma", "general", "revoke", json!({"project": "site", "member": "ben"}))
+        .command(
+            "alma",
+            "general",
+            "revoke",
+            json!({"project": "site", "member": "ben"}),
+        )
         .await;
     assert!(told.contains("site"), "{told}");
     let answer = house.answer(&thread).await;
-    assert!(answer.text().contains("Stopped: the author's access has ended."), "{answer:?}");
+    assert!(
+        answer
+            .text()
+            .contains("Stopped: the author's access has ended."),
+        "{answer:?}"
+    );
     let next = house.says("ben", &thread, "again").await;
     let refused = house.reply_to(&thread, &next).await;
     assert!(refused.text().contains("no access"), "{refused:?}");

@@ -14,7 +14,8 @@ async fn requests_wait_in_their_order_with_a_mark_and_can_be_changed_and_taken_b
     let two = house.says("ben", &thread, "!say two").await;
     let three = house.says("ada", &thread, "!say three").await;
     let four = house.says("ben", &thread, "!say four").await;
-    for waiting in [&two, &three, &four] {
+    let five = house.says("ada", &thread, "!say five").await;
+    for waiting in [&two, &three, &four, &five] {
         house
             .until("a mark on a request that waits", |world| {
                 world.message(waiting).unwrap().reactions() == ["⏳"]
@@ -25,27 +26,29 @@ async fn requests_wait_in_their_order_with_a_mark_and_can_be_changed_and_taken_b
         .act(json!({"as": "ben", "do": "edit", "message": four, "text": "!say vier"}))
         .await;
     house
-        .act(json!({"as": "ada", "do": "delete", "message": three}))
+        .act(json!({"as": "ada", "do": "delete", "message": five}))
         .await;
     house
         .wait("the change and the loss of waiting requests", || {
             house.record(&four).unwrap().request.text == "!say vier"
-                && house.record(&three).unwrap().stage
-                    == innkeeper::domain::turn_record::Stage::Done
+                && house.record(&five).unwrap().stage == innkeeper::domain::turn_record::Stage::Done
         })
         .await;
     house.lets_go(&thread).await;
-    let answers = house.answers(&thread, 3).await;
+    let answers = house.answers(&thread, 4).await;
     let texts: Vec<_> = answers.iter().map(|answer| answer.text()).collect();
-    assert_eq!(texts, ["<@410537337646743552>\none", "two", "vier"]);
+    assert_eq!(
+        texts,
+        ["<@410537337646743552>\none", "two", "three", "vier"]
+    );
     house
         .until("no mark left", |world| {
-            [&two, &four]
+            [&two, &three, &four]
                 .iter()
                 .all(|id| world.message(id).unwrap().reactions().is_empty())
         })
         .await;
-    assert_eq!(house.performed(), 3);
+    assert_eq!(house.performed(), 4);
     house.closes_quietly().await;
 }
 
@@ -56,7 +59,7 @@ async fn more_requests_than_may_wait_are_refused_with_the_reason() {
         .says("ada", "data", "@innkeeper start\n!wait-for .go")
         .await;
     house.live(&thread).await;
-    house.says("ada", &thread, "second").await;
+    house.says("ben", &thread, "second").await;
     let third = house.says("ben", &thread, "third").await;
     let told = house.reply_to(&thread, &third).await;
     assert_eq!(
@@ -103,7 +106,9 @@ async fn all_guests_together_run_no_more_turns_than_there_are_places() {
         .says("ada", "data", "@innkeeper first\n!wait-for .go")
         .await;
     house.live(&first).await;
-    let second = house.says("ben", "data", "@innkeeper second\n!say two").await;
+    let second = house
+        .says("ben", "data", "@innkeeper second\n!say two")
+        .await;
     house.thread(&second).await;
     // It waits for a place and can be taken back.
     let third = house.says("ben", "data", "@innkeeper third").await;
