@@ -290,6 +290,38 @@ async fn check_says_what_is_missing_in_the_sandbox() {
 }
 
 #[tokio::test]
+async fn check_says_when_commands_cannot_be_confined() {
+    let (_standin, desk) = beside_a_standin(
+        |_| {},
+        |text| text.replace("confine = \"off\"", "confine = \"required\""),
+    )
+    .await;
+    let ended = desk.runs(&["check", "--json"]).await;
+    let findings: Value = serde_json::from_str(&ended.out).unwrap();
+    let about = |finding: &&Value| {
+        finding["area"] == "sandbox"
+            && finding["what"]
+                .as_str()
+                .is_some_and(|what| what.contains("confined"))
+    };
+    let finding = findings.as_array().unwrap().iter().find(about).unwrap();
+    // Whether they can depends on the machine; what is said must fit the code.
+    match finding["state"].as_str().unwrap() {
+        "ok" => assert_eq!(ended.code, 0, "{findings}"),
+        _ => {
+            assert_eq!(ended.code, 1, "{findings}");
+            assert!(
+                finding["remedy"]
+                    .as_str()
+                    .unwrap()
+                    .contains("agent.confine"),
+                "{findings}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_store_that_another_process_works_with_ends_with_4() {
     let (standin, desk) = beside_a_standin(|_| {}, |text| text).await;
     let mut first: Child = desk.command(&["run"]).spawn().unwrap();

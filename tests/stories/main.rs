@@ -15,6 +15,7 @@ mod arriving;
 mod asking;
 mod failing;
 mod office;
+mod places;
 mod restarting;
 mod stopping;
 mod waiting;
