@@ -171,7 +171,7 @@ async fn a_silent_agent_is_stopped_after_the_limit_and_killed_after_its_grace() 
         waited >= Duration::from_secs(60) && waited <= Duration::from_secs(75),
         "{waited:?}"
     );
-    assert!(lodge.sandbox.said().contains(&"interrupt".to_owned()));
+    assert!(lodge.sandbox.said().contains(&"m-interrupt".to_owned()));
     done(&lodge, turn).await;
 }
 
@@ -259,10 +259,10 @@ async fn the_authors_next_words_join_the_running_turn_once_the_agent_echoes_them
         })
         .await;
     let steer = lodge.says(ADA, turn, "in blue, please").await;
-    let id = format!("{steer}.s");
+    let (id, told) = (format!("{steer}.s"), format!("m-{steer}_2es"));
     lodge
         .sandbox
-        .until(|sandbox| sandbox.said().contains(&id))
+        .until(|sandbox| sandbox.said().contains(&told))
         .await;
     assert_eq!(lodge.turn(steer).unwrap().stage, Stage::Waiting);
     let echo = format!(

@@ -123,6 +123,10 @@ impl<'a> Options<'a> {
                 format!("the option {name:?} must be {expected}, it is {value}"),
             )
         };
+        // Clients show a choice's name and send its value.
+        if let Some(value) = named_choice(option, value) {
+            return Ok(value);
+        }
         let text = value.as_str();
         match option["type"].as_u64() {
             // Whoever types 5 into a text has typed a text.
@@ -237,6 +241,14 @@ impl<'a> Options<'a> {
         shown["ephemeral"] = json!(true);
         Ok(self.note("attachments", attachment.id, shown))
     }
+}
+
+/// Returns the value of the fixed choice that has this name.
+fn named_choice(option: &Value, name: &Value) -> Option<Value> {
+    let mut choices = option["choices"].as_array()?.iter();
+    choices
+        .find(|choice| choice["name"] == *name)
+        .map(|choice| choice["value"].clone())
 }
 
 /// Refuses a value that is none of the option's fixed choices; a choice's name stands for its
