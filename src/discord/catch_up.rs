@@ -96,7 +96,9 @@ impl Outbound {
         }
         raw["member"] = match members.entry(author) {
             Entry::Occupied(known) => known.get().clone(),
-            Entry::Vacant(place_for) => place_for.insert(ask_member(&self.rest, place.guild, author).await).clone(),
+            Entry::Vacant(place_for) => place_for
+                .insert(ask_member(&self.rest, place.guild, author).await)
+                .clone(),
         };
         inbound::message(&raw, me, place)
     }

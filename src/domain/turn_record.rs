@@ -76,6 +76,9 @@ pub struct TurnRecord {
     pub project: Slug,
     /// The author's level at the start.
     pub level: Level,
+    /// The author holds `ship` and the turn runs at `chat`: not everybody who spoke in the chat holds it.
+    #[serde(default)]
+    pub ship_withheld: bool,
     /// The model it runs with.
     pub model: String,
     /// The model families that it may use, sub-agents included; `None`: every one (owners).

@@ -528,6 +528,7 @@ fn new_record(chat: &Chat, request: Request, turn: TurnId, permit: &Permit) -> T
         stage: Stage::Waiting,
         project: permit.project().clone(),
         level: permit.level(),
+        ship_withheld: false,
         model: permit.model().to_owned(),
         families: None,
         hold: crate::domain::money::Usd::ZERO,

@@ -269,6 +269,7 @@ pub fn new_chat(
         } else {
             Listen::Mentions
         },
+        speakers: Vec::new(),
         opened_at: house.now(),
         closed: false,
     })

@@ -24,7 +24,10 @@ pub mod ports;
 pub mod produced;
 pub mod provider;
 pub mod run_turn;
+pub mod scope;
+pub mod skills;
 pub mod slots;
+pub mod sweep;
 pub mod threads;
 pub mod turn_directory;
 

@@ -29,6 +29,7 @@ use super::hub::Letter;
 use super::launch;
 use super::live_message::{self, LiveMessage};
 use super::ports::{Button, Post};
+use super::scope;
 use super::slots::Slot;
 use super::turn_directory::Run;
 
@@ -138,7 +139,7 @@ impl Running<'_> {
         } else {
             // The money is held already, and a turn that was admitted is not asked again.
             self.slot = self.house.slots.take(self.record.request.author.member);
-            self.happen(Event::Held(self.record.hold)).await?;
+            self.held(self.record.hold).await?;
         }
         if self.chat.closed {
             self.happen(Event::StopRequested(Stop::ThreadGone)).await?;
@@ -284,11 +285,19 @@ impl Running<'_> {
         }
         match gate::hold(self.house, &self.chat, &mut self.record)? {
             Ok(amount) => {
+                scope::keep_company(self.house, &mut self.chat, &mut self.record).await?;
                 self.save().await?;
-                self.happen(Event::Held(amount)).await
+                self.held(amount).await
             }
             Err(refusal) => self.happen(Event::Refused(refusal)).await,
         }
+    }
+
+    async fn held(&mut self, amount: Usd) -> anyhow::Result<()> {
+        if self.record.ship_withheld {
+            self.happen(Event::ShipWithheld).await?;
+        }
+        self.happen(Event::Held(amount)).await
     }
 
     /// Reads the request once more: while it waited it may have been edited, deleted or stopped.
