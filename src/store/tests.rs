@@ -71,7 +71,6 @@ fn furnish(store: &Store) {
         store.hold(TurnId(id), &site, NOW).unwrap().unwrap();
     }
     store.settle(TurnId(1), Usd(31_200), true, NOW).unwrap();
-    store.count(TurnId(2), Usd(7)).unwrap();
     assert!(store.first_sight(3, NOW).unwrap());
     assert!(
         store
@@ -102,7 +101,7 @@ fn everything_is_there_after_closing_and_opening() {
     assert_eq!(exported(&store), before);
     assert_eq!(store.check(), Vec::<String>::new());
     assert_eq!(store.turn(TurnId(2)).unwrap().unwrap().stage, Stage::Held);
-    assert_eq!(store.held(TurnId(2)).unwrap().unwrap().counted, Usd(7));
+    assert!(store.held(TurnId(2)).unwrap().is_some());
     assert_eq!(store.guest(ADA).unwrap().budget, Some(usd(5.0)));
     assert_eq!(store.last_refusal(ADA).unwrap().unwrap().text, "no budget");
 }
@@ -372,57 +371,6 @@ fn a_turn_that_waited_over_the_months_end_is_held_in_the_new_month() {
 }
 
 #[test]
-fn what_a_turn_has_used_only_grows() {
-    let (_home, store) = fresh();
-    let site = permit(ADA, "site", 5_000_000, None, NOW);
-    store.hold(TurnId(1), &site, NOW).unwrap().unwrap();
-    for (so_far, right) in [(10, 10), (25, 25), (5, 25)] {
-        store.count(TurnId(1), Usd(so_far)).unwrap();
-        assert_eq!(store.held(TurnId(1)).unwrap().unwrap().counted, Usd(right));
-    }
-    assert!(matches!(
-        store.count(TurnId(2), Usd(1)),
-        Err(StoreError::NoHold(_))
-    ));
-}
-
-#[derive(Clone, Debug)]
-enum Move {
-    Hold {
-        turn: u64,
-        member: u64,
-        project: &'static str,
-        at: Moment,
-    },
-    Settle {
-        turn: u64,
-        cost: u64,
-    },
-    Release {
-        turn: u64,
-    },
-}
-
-fn any_move() -> impl Strategy<Value = Move> {
-    let turn = 0..6u64;
-    let project = prop_oneof![Just("site"), Just("notes")];
-    let at = prop_oneof![Just(NOW), Just(LATER)];
-    prop_oneof![
-        (turn.clone(), 2..4u64, project, at).prop_map(|(turn, member, project, at)| Move::Hold {
-            turn,
-            member,
-            project,
-            at
-        }),
-        (turn.clone(), 0..2_000_000u64).prop_map(|(turn, cost)| Move::Settle { turn, cost }),
-        turn.prop_map(|turn| Move::Release { turn }),
-    ]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
-
-    #[test]
     fn the_sums_equal_the_ledger_whatever_happened(
         moves in proptest::collection::vec(any_move(), 1..40),
     ) {
