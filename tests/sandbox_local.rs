@@ -1,5 +1,12 @@
 //! The local sandbox: ordinary processes as root, bubblewrap as an ordinary user.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may fail; clippy knows only functions marked as tests"
+)]
+
 mod sandbox_checks;
 
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,5 +1,12 @@
 //! The sandbox behind a real open-terminal server, which the tests start themselves.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may fail; clippy knows only functions marked as tests"
+)]
+
 mod sandbox_checks;
 
 use std::net::TcpListener;

@@ -132,7 +132,7 @@ fn rows(buttons: &[Button]) -> Vec<CreateActionRow> {
     let buttons = buttons.iter().map(|button| {
         let style = match button {
             Button::Stop(_) => ButtonStyle::Danger,
-            Button::Details(_) => ButtonStyle::Secondary,
+            Button::Details(_) | Button::Retry(_) => ButtonStyle::Secondary,
         };
         CreateButton::new(button.id())
             .label(button.label())

@@ -752,7 +752,7 @@ async fn what_was_missed_is_read_where_something_new_stands() {
     guild["channels"][1]["last_message_id"] = json!("150");
     house.fake.report("GUILD_CREATE", guild);
     house.calls.until("new session").await;
-    let missed = house.hands.missed(MessageId(200)).await;
+    let missed = house.hands.read_missed(MessageId(200)).await;
     let ids: Vec<u64> = missed.iter().map(|message| message.id.0).collect();
     let expected: Vec<u64> = (201..=300).chain([302]).collect();
     assert_eq!(ids, expected);
@@ -897,4 +897,62 @@ async fn a_connection_is_well_while_it_stands_and_unwell_while_it_hangs() {
         .await
         .unwrap();
     gateway.close().await;
+}
+
+/// Keeps what is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn no_log_line_holds_a_token_an_address_or_what_somebody_wrote() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter("innkeeper=trace")
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    // Whatever is asked, beside the gateway, fails in one way or another.
+    let house = House::with(|seen| match seen.line().as_str() {
+        "GET gateway" | "GET gateway/bot" => None,
+        line if line.ends_with("TOKEN2/callback") => Some(said(200, json!({}))),
+        line if line.starts_with("PATCH webhooks") => Some(said(404, json!({"code": 10_015}))),
+        _ => Some(said(
+            400,
+            json!({"code": 50_035, "message": "Invalid Form Body"}),
+        )),
+    })
+    .await;
+    house.settle().await;
+    let secret = message("100", "2", "SECRET WORDS");
+    let snapshots = json!([{"message": {"content": "SECRET WORDS"}}]);
+    house.fake.report(
+        "MESSAGE_CREATE",
+        with(secret, "message_snapshots", snapshots),
+    );
+    let options = json!([text("project", "site"), text("prompt", "SECRET WORDS")]);
+    let asked = command("ask", options, json!({}));
+    house.fake.report("INTERACTION_CREATE", asked);
+    house
+        .fake
+        .report("INTERACTION_CREATE", press("SECRET WORDS"));
+    house.fake.sees("POST channels/2/messages").await;
+    house.close().await;
+    let lines = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(lines.contains("could not read an event"), "{lines}");
+    assert!(lines.contains("could not be answered"), "{lines}");
+    for kept in ["TOKEN", "a.b.c", "SECRET", "http://", "@everyone"] {
+        assert!(!lines.contains(kept), "{kept} in {lines}");
+    }
 }

@@ -16,12 +16,15 @@ use crate::domain::venue::{self, Place, PlaceKind};
 use crate::present::notice;
 use crate::store::StoreError;
 
+use super::catch_up;
+use super::claims::Claims;
 use super::context::Context;
 use super::details;
 use super::gate;
 use super::house::House;
 use super::hub::Letter;
 use super::inbound::{Inbound, InboundAsk, InboundMessage, InboundPress, InboundStop, Reply};
+use super::notices;
 use super::ports::{Button, Nonce, Post, SurfaceError};
 
 /// A person is told the same refusal once in this time and place.
@@ -32,6 +35,7 @@ const REFUSAL_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct Desk {
     house: Arc<House>,
     context: Context,
+    claims: Claims,
 }
 
 /// What a message is to us.
@@ -51,11 +55,13 @@ impl Desk {
         Desk {
             house,
             context: Context::default(),
+            claims: Claims::default(),
         }
     }
 
     /// Wakes every chat in which an earlier process left something undone.
     pub fn pick_up(&self) -> Result<usize, StoreError> {
+        notices::say_the_rest(&self.house)?;
         let mut threads: Vec<ThreadId> = self
             .house
             .store
@@ -78,7 +84,7 @@ impl Desk {
             Inbound::Edited { message, text, .. } => self.edited(message, &text).await,
             Inbound::Deleted { messages, .. } => self.deleted(&messages).await,
             Inbound::Gone { channel } => self.gone(channel).await,
-            Inbound::NewSession => Ok(()),
+            Inbound::NewSession => self.catch_up(),
         };
         if let Err(error) = outcome {
             // Nothing was let in: a request that could not be stored is a request that was not taken.
@@ -91,6 +97,15 @@ impl Desk {
         if !venue::is_ours(&house.rules, &message.place) {
             return Ok(());
         }
+        // One arrival at a time: what was missed is read again while new messages come in.
+        let Some(_claim) = self.claims.take(message.id.0) else {
+            return Ok(());
+        };
+        let age = house.now().since(message.id.made_at());
+        if age > catch_up::OLDEST || self.is_known(message.id)? {
+            return Ok(());
+        }
+        catch_up::note(house, message.id)?;
         let chat = house
             .store
             .chat(ThreadId(message.place.channel.0))?
@@ -100,17 +115,52 @@ impl Desk {
             None => None,
         };
         match meaning(&message, chat.as_ref(), level) {
-            Meaning::Nothing => {}
-            Meaning::Context => self
-                .context
-                .note(ThreadId(message.place.channel.0), quote(&message)),
-            Meaning::Request => {
-                if house.store.first_sight(message.id.0, house.now())? {
-                    self.requested(message, chat).await?;
-                }
+            Meaning::Nothing => Ok(()),
+            Meaning::Context => {
+                self.context
+                    .note(ThreadId(message.place.channel.0), quote(&message));
+                Ok(())
             }
+            Meaning::Request if age > house.rules.limits.catch_up => self.too_old(&message).await,
+            Meaning::Request => self.requested(message, chat).await,
         }
+    }
+
+    /// Returns whether something was made of this message already, in this process or an earlier one.
+    fn is_known(&self, message: MessageId) -> Result<bool, StoreError> {
+        Ok(self.house.store.was_seen(message.0)?
+            || self.house.store.turn(TurnId(message.0))?.is_some())
+    }
+
+    /// Reads what was missed while nobody listened, beside everything else.
+    fn catch_up(&self) -> Result<(), StoreError> {
+        let after = catch_up::begin(&self.house)?;
+        let desk = self.clone();
+        self.house.tracker.spawn(async move {
+            let missed = tokio::select! {
+                () = desk.house.cancel.cancelled() => return,
+                missed = desk.house.ports.surface.missed(after) => missed,
+            };
+            for message in missed {
+                desk.inbound(Inbound::Message(message)).await;
+            }
+        });
         Ok(())
+    }
+
+    async fn too_old(&self, message: &InboundMessage) -> Result<(), StoreError> {
+        self.notice(
+            message.place.channel,
+            Some(message.id),
+            notice::too_old(self.house.rules.limits.catch_up),
+        )?;
+        self.seen(message.id).await
+    }
+
+    /// Notes that everything that follows from a message is in the store, and puts it on disk.
+    async fn seen(&self, message: MessageId) -> Result<(), StoreError> {
+        self.house.store.first_sight(message.0, self.house.now())?;
+        self.house.store.flush().await
     }
 
     async fn requested(
@@ -120,18 +170,21 @@ impl Desk {
     ) -> Result<(), StoreError> {
         let (place, id) = (message.place, message.id);
         if message.withheld {
-            self.notice(place.channel, Some(id), notice::withheld());
-            return Ok(());
+            self.notice(place.channel, Some(id), notice::withheld())?;
+            return self.seen(id).await;
         }
         let request = request_of(message);
         match self.take(request.clone(), chat, place, TurnId(id.0), None)? {
             Ok(record) => {
-                self.house.store.flush().await?;
+                self.seen(id).await?;
                 self.hand_over(&record);
+                Ok(())
             }
-            Err(refusal) => self.refuse(&request.author, place.channel, Some(id), &refusal)?,
+            Err(refusal) => {
+                self.refuse(&request.author, place.channel, Some(id), &refusal)?;
+                self.seen(id).await
+            }
         }
-        Ok(())
     }
 
     /// Passes the gate and stores the request with its chat, or says why not. Nothing runs before that is on disk.
@@ -224,29 +277,23 @@ impl Desk {
         if says_once(refusal) && !house.store.once(&once, house.now(), REFUSAL_EVERY)? {
             return Ok(());
         }
-        self.notice(channel, message, text);
-        Ok(())
+        self.notice(channel, message, text)
     }
 
-    fn notice(&self, channel: ChannelId, reply_to: Option<MessageId>, text: String) {
-        let house = self.house.clone();
-        let turn = TurnId(reply_to.map_or(0, |message| message.0));
-        self.house.tracker.spawn(async move {
-            let post = Post {
-                text: house.scrub(&text),
-                reply_to,
-                ..Post::default()
-            };
-            match house
-                .ports
-                .surface
-                .post(channel, post, Nonce::of(turn, "n"))
-                .await
-            {
-                Ok(_) => {}
-                Err(error) => tracing::warn!(%channel, %error, "a notice could not be said"),
-            }
-        });
+    /// Lets a notice be said; it is kept until it arrived.
+    fn notice(
+        &self,
+        channel: ChannelId,
+        reply_to: Option<MessageId>,
+        text: String,
+    ) -> Result<(), StoreError> {
+        let about = TurnId(reply_to.map_or(0, |message| message.0));
+        let post = Post {
+            text,
+            reply_to,
+            ..Post::default()
+        };
+        notices::say(&self.house, channel, &post, Nonce::of(about, "n"))
     }
 
     async fn edited(&self, message: MessageId, text: &str) -> Result<(), StoreError> {
@@ -383,6 +430,7 @@ impl Desk {
         let done = match Button::from_id(&press.custom_id) {
             Some(Button::Stop(turn)) => self.stop_turn(turn, &press.by).await.map(Reply::from),
             Some(Button::Details(turn)) => details::of(&self.house, turn, &press.by).await,
+            Some(Button::Retry(turn)) => self.retry(turn, &press).await.map(Reply::from),
             None => Ok(Reply::from(notice::unknown_button())),
         };
         done.unwrap_or_else(|error| {
@@ -392,6 +440,46 @@ impl Desk {
             );
             Reply::from(notice::broken())
         })
+    }
+
+    /// Asks once more what a turn was asked that could not be done; the presser pays.
+    async fn retry(&self, turn: TurnId, press: &InboundPress) -> anyhow::Result<String> {
+        let house = &self.house;
+        let record = house
+            .store
+            .turn(turn)?
+            .filter(|record| record.retry && record.stage == Stage::Done);
+        let chat = match &record {
+            Some(record) => house.store.chat(record.thread)?.filter(|chat| !chat.closed),
+            None => None,
+        };
+        let (Some(mut record), Some(chat)) = (record, chat) else {
+            return Ok(notice::nothing_to_retry());
+        };
+        if !house.store.first_sight(press.id.0, house.now())? {
+            return Ok(notice::seen_already());
+        }
+        let place = Place {
+            guild: chat.guild,
+            channel: chat.place,
+            parent: chat.parent,
+            kind: PlaceKind::Thread,
+        };
+        let request = Request {
+            author: press.by.clone(),
+            ..record.request.clone()
+        };
+        match self.take(request, Some(chat), place, TurnId(press.id.0), None)? {
+            Ok(again) => {
+                // Pressed once: what follows has a button of its own if it fails as well.
+                record.retry = false;
+                house.store.put_turn(&record)?;
+                house.store.flush().await?;
+                self.hand_over(&again);
+                Ok(notice::trying_again())
+            }
+            Err(refusal) => self.refused(&press.by, &refusal),
+        }
     }
 
     /// `/stop`.
@@ -542,6 +630,7 @@ fn new_record(chat: &Chat, request: Request, turn: TurnId, permit: &Permit) -> T
         stopped_by: None,
         parts: Vec::new(),
         receipt: None,
+        retry: false,
     }
 }
 

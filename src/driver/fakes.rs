@@ -12,7 +12,8 @@ use crate::domain::request::Attachment;
 use crate::domain::time::Moment;
 
 use super::clock::Clock;
-use super::ports::{Nonce, Post, Surface, SurfaceError};
+use super::inbound::InboundMessage;
+use super::ports::{Nonce, Ours, Post, Surface, SurfaceError};
 
 /// One thing that the surface was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,6 +157,35 @@ impl Surface for FakeSurface {
             nonce: nonce.0,
         });
         Ok(id)
+    }
+
+    async fn ours_after(
+        &self,
+        channel: ChannelId,
+        after: MessageId,
+    ) -> Result<Vec<Ours>, SurfaceError> {
+        if let Some(error) = self.failure("ours_after") {
+            return Err(error);
+        }
+        let said = self.said().into_iter().filter_map(|said| match said {
+            Said::Post {
+                channel: at,
+                id,
+                post,
+                ..
+            } if at == channel && id > after => Some(Ours {
+                id,
+                reply_to: post.reply_to,
+                silent: post.silent,
+                buttons: post.buttons.iter().map(|button| button.id()).collect(),
+            }),
+            _ => None,
+        });
+        Ok(said.collect())
+    }
+
+    async fn missed(&self, _: MessageId) -> Vec<InboundMessage> {
+        Vec::new()
     }
 
     async fn edit(&self, _: ChannelId, message: MessageId, post: Post) -> Result<(), SurfaceError> {

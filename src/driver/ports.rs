@@ -10,6 +10,7 @@ use crate::domain::request::Attachment;
 use crate::sandbox::Sandbox;
 
 use super::clock::Clock;
+use super::inbound::InboundMessage;
 
 /// A button on one of our messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub enum Button {
     Stop(TurnId),
     /// Gives every step of this turn as a file that only the presser sees.
     Details(TurnId),
+    /// Asks once more what this turn was asked.
+    Retry(TurnId),
 }
 
 impl Button {
@@ -26,6 +29,7 @@ impl Button {
         match self {
             Button::Stop(turn) => format!("1:stop:{turn}"),
             Button::Details(turn) => format!("1:details:{turn}"),
+            Button::Retry(turn) => format!("1:retry:{turn}"),
         }
     }
 
@@ -36,6 +40,7 @@ impl Button {
         match action {
             "stop" => Some(Button::Stop(turn)),
             "details" => Some(Button::Details(turn)),
+            "retry" => Some(Button::Retry(turn)),
             _ => None,
         }
     }
@@ -45,6 +50,7 @@ impl Button {
         match self {
             Button::Stop(_) => "Stop",
             Button::Details(_) => "Details",
+            Button::Retry(_) => "Retry",
         }
     }
 }
@@ -99,6 +105,19 @@ fn to_base36(mut number: u64) -> String {
     }
 }
 
+/// One of our messages, as the platform shows it. Its text is not here: the platform may have changed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ours {
+    /// Its id.
+    pub id: MessageId,
+    /// What it replies to.
+    pub reply_to: Option<MessageId>,
+    /// Whether it was sent without a sound, as live messages are.
+    pub silent: bool,
+    /// The ids of its buttons.
+    pub buttons: Vec<String>,
+}
+
 /// Why something could not be said. The surface has already waited, retried and degraded where that is right
 /// (`429`, `5xx`, un-archiving a thread, a reply without history).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -151,6 +170,14 @@ pub trait Surface: Send + Sync + std::fmt::Debug {
         nonce: Nonce,
     ) -> Result<MessageId, SurfaceError>;
 
+    /// Returns our own messages in a channel that are newer than `after`, oldest first, at most a hundred: to find out after a
+    /// restart whether something that was on its way had arrived.
+    async fn ours_after(
+        &self,
+        channel: ChannelId,
+        after: MessageId,
+    ) -> Result<Vec<Ours>, SurfaceError>;
+
     /// Replaces text and buttons of one of our messages; its files stay. Never notifies anybody.
     async fn edit(
         &self,
@@ -161,6 +188,10 @@ pub trait Surface: Send + Sync + std::fmt::Debug {
 
     /// Deletes one of our messages; one that is gone is no error.
     async fn delete(&self, channel: ChannelId, message: MessageId) -> Result<(), SurfaceError>;
+
+    /// Returns what people wrote after this id in the places that the bot sees, oldest first, bounded in number: what was
+    /// missed while nobody listened. What was heard already is among it.
+    async fn missed(&self, after: MessageId) -> Vec<InboundMessage>;
 
     /// Puts a reaction on a message. Decoration: fire and forget, dropped under pressure.
     fn react(&self, channel: ChannelId, message: MessageId, emoji: &'static str);

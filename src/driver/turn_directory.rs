@@ -16,7 +16,7 @@ use crate::sandbox::{Confinement, Done, Exec, Probe, Sandbox, SandboxError, Targ
 /// The runner, the same for every sandbox.
 const RUNNER: &str = include_str!("run.sh");
 /// Bytes of the stream that one look gives at most.
-const CHUNK: usize = 256 * 1024;
+pub const CHUNK: usize = 256 * 1024;
 /// How long one look waits inside the sandbox.
 const WAIT: Duration = Duration::from_secs(20);
 /// How long a short command may take.
@@ -82,7 +82,8 @@ cat in.more >&7
 
 /// Waits until the stream is longer than AT, the run's lock is free, or the time is up; then prints `state code size`
 /// and the bytes after AT. Both waits are woken by the kernel: `tail -f` by inotify, `flock` by the lock's release.
-/// (No `timeout` around `tail`: killed just as it forks, it leaves its child behind; seen with coreutils 9.1.)
+/// No `timeout` stands around `tail`: with one, ended while it was starting, the wait sometimes hung for good on a busy
+/// machine (seen with coreutils 9.1, not without it in 1500 tries).
 const FOLLOW: &str = r#"take DIR AT WAIT MOST
 cd -- "$DIR" 2>/dev/null && [ -e lock ] || { echo 'absent - 0'; exit 0; }
 state() {

@@ -18,7 +18,9 @@ use nix::sys::signal::Signal;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
-use super::{Done, Exec, Probe, Sandbox, SandboxError, Target, confinement, shell, transfer};
+use super::{
+    Done, Exec, Probe, Sandbox, SandboxError, Target, confinement, measure, shell, transfer,
+};
 use crate::domain::ids::AccountId;
 
 /// Where programs are looked for.
@@ -58,6 +60,9 @@ const ERRORS: usize = 4096;
 const LAST_WORDS: Duration = Duration::from_millis(20);
 /// How often a killed run is looked for before that is given up.
 const ROUNDS: u32 = 100;
+/// How many looks in a row must find nothing: a process that is just becoming another program shows no environment for
+/// a moment (seen).
+const QUIET: u32 = 2;
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -158,7 +163,7 @@ impl Local {
         let words = ["timeout", "-k", "2", &limit, "sh", "-c", &exec.script];
         let (mut command, fed) = match self.mode {
             Mode::Wrapped => (wrapped(), self.wrap(&house, account, &env)?),
-            Mode::Plain(_) => (plain(&house, account, &env), Vec::new()),
+            Mode::Plain(_) => (plain(&house, &env), Vec::new()),
         };
         if let Some((_, mark)) = exec.vars.iter().find(|(name, _)| *name == "RUN") {
             // The namespace's init is found by it when nothing else inside carries the mark any more.
@@ -166,7 +171,8 @@ impl Local {
         }
         command
             .args(words)
-            .env("INNKEEPER_ACCOUNT", &account.0)
+            // The directory and not the name alone: another bot on this machine may use the same names.
+            .env("INNKEEPER_HOUSE", &house)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
@@ -224,12 +230,7 @@ impl Local {
         for (name, value) in env {
             args.extend(["--setenv".to_owned(), name.clone(), value.clone()]);
         }
-        for (name, value) in [
-            ("INNKEEPER_OWN_NAMESPACE", "yes"),
-            ("INNKEEPER_ACCOUNT", &account.0),
-        ] {
-            args.extend(["--setenv".to_owned(), name.to_owned(), value.to_owned()]);
-        }
+        args.extend(["--setenv", "INNKEEPER_OWN_NAMESPACE", "yes"].map(str::to_owned));
         let mut bytes = args.join("\0").into_bytes();
         bytes.push(0);
         Ok(bytes)
@@ -248,18 +249,19 @@ impl Local {
             .is_some_and(|agent| agent.signal(Signal::SIGINT)))
     }
 
-    fn left(&self, account: &AccountId, target: &Target) -> Vec<processes::Process> {
+    fn left(
+        &self,
+        account: &AccountId,
+        target: &Target,
+    ) -> Result<Vec<processes::Process>, SandboxError> {
         let mut left = processes::of_run(&target.mark);
         if target.alone {
-            left.extend(processes::of_account(&account.0));
+            left.extend(processes::of_house(&self.house(account)?));
         }
-        left
+        Ok(left)
     }
-}
 
-#[async_trait]
-impl Sandbox for Local {
-    async fn exec(&self, account: &AccountId, exec: Exec) -> Result<Done, SandboxError> {
+    async fn carry_out(&self, account: &AccountId, exec: Exec) -> Result<Done, SandboxError> {
         let (mut child, fed) = self.spawn(account, &exec)?;
         if let Some(mut input) = child.stdin.take() {
             // A reader that is gone shows in the exit code.
@@ -279,6 +281,13 @@ impl Sandbox for Local {
             code,
             out: out.into(),
         })
+    }
+}
+
+#[async_trait]
+impl Sandbox for Local {
+    async fn exec(&self, account: &AccountId, exec: Exec) -> Result<Done, SandboxError> {
+        measure::command(self.carry_out(account, exec)).await
     }
 
     async fn put(&self, account: &AccountId, path: &str, bytes: Bytes) -> Result<(), SandboxError> {
@@ -303,9 +312,11 @@ impl Sandbox for Local {
                 tokio::time::sleep(PAUSE).await;
             }
         }
+        let mut quiet = 0;
         for _ in 0..ROUNDS {
-            let left = self.left(account, target);
-            if left.is_empty() {
+            let left = self.left(account, target)?;
+            quiet = if left.is_empty() { quiet + 1 } else { 0 };
+            if quiet == QUIET {
                 return Ok(());
             }
             for process in left {
@@ -343,12 +354,11 @@ fn wrapped() -> Command {
     command
 }
 
-fn plain(house: &Path, account: &AccountId, env: &[(String, String)]) -> Command {
+fn plain(house: &Path, env: &[(String, String)]) -> Command {
     let mut command = Command::new("/usr/bin/env");
     command
         .env_clear()
         .envs(env.iter().map(|(name, value)| (name, value)))
-        .env("INNKEEPER_ACCOUNT", &account.0)
         .current_dir(house)
         .stdin(Stdio::null());
     command

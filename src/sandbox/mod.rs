@@ -5,6 +5,7 @@ pub mod open_terminal;
 pub mod shell;
 
 mod confinement;
+mod measure;
 mod transfer;
 
 use std::time::Duration;

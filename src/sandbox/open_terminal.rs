@@ -13,7 +13,9 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
-use super::{Done, Exec, Probe, Sandbox, SandboxError, Target, confinement, shell, transfer};
+use super::{
+    Done, Exec, Probe, Sandbox, SandboxError, Target, confinement, measure, shell, transfer,
+};
 use crate::domain::ids::AccountId;
 
 /// How long one request waits for a command's end. Short, because proxies cut long ones.
@@ -146,11 +148,8 @@ impl OpenTerminal {
             tracing::debug!(%account, %error, "a slow command could not be dropped");
         }
     }
-}
 
-#[async_trait]
-impl Sandbox for OpenTerminal {
-    async fn exec(&self, account: &AccountId, exec: Exec) -> Result<Done, SandboxError> {
+    async fn carry_out(&self, account: &AccountId, exec: Exec) -> Result<Done, SandboxError> {
         let began = Instant::now();
         // Base64 adds a third, JSON's own words some more.
         let room = exec.most.saturating_mul(2).saturating_add(64 * 1024);
@@ -175,6 +174,13 @@ impl Sandbox for OpenTerminal {
             let wait = WAIT.min(left.max(Duration::from_secs(1)));
             running = self.look(account, &running, wait, room, exec.most).await?;
         }
+    }
+}
+
+#[async_trait]
+impl Sandbox for OpenTerminal {
+    async fn exec(&self, account: &AccountId, exec: Exec) -> Result<Done, SandboxError> {
+        measure::command(self.carry_out(account, exec)).await
     }
 
     async fn put(&self, account: &AccountId, path: &str, bytes: Bytes) -> Result<(), SandboxError> {
@@ -223,7 +229,7 @@ impl Sandbox for OpenTerminal {
 }
 
 /// Ends a run from inside: the agent is asked first, then everything that carries the mark is killed, and looked for
-/// again, until a look finds nothing. Where the account has a Unix user of its own and no other run, everything of
+/// again, until two looks find nothing (a process that is just becoming another program shows no environment). Where the account has a Unix user of its own and no other run, everything of
 /// that user is ended but the sweeper, its ancestors and their other children (the ends of its own pipes).
 const KILL: &str = r#"take DIR RUN ALONE
 marked() { grep -qszxF -- "INNKEEPER_RUN=$RUN" "/proc/$1/environ"; }
@@ -242,7 +248,7 @@ found() {
     grep -lszxF -- "INNKEEPER_RUN=$RUN" /proc/[0-9]*/environ
   fi
 }
-round=0
+round=0 quiet=0
 while [ $round -lt 100 ]; do
   left=
   for f in $(found); do
@@ -252,7 +258,8 @@ while [ $round -lt 100 ]; do
     case $(field "$p" State) in Z | X | '') continue;; esac
     kill -s KILL "$p" 2>/dev/null && left=yes
   done
-  [ -n "$left" ] || exit 0
+  if [ -n "$left" ]; then quiet=0; else quiet=$((quiet + 1)); fi
+  [ $quiet -lt 2 ] || exit 0
   round=$((round + 1)); sleep 0.05
 done
 exit 1

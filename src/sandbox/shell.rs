@@ -7,9 +7,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::{Exec, SandboxError};
 
-/// The most bytes that one variable takes: Linux bounds one environment string to 128 KiB, and base64 adds a third.
-/// A multiple of three, so that pieces of one text can be decoded one after the other.
+/// How large the pieces are that a longer text is cut into: Linux bounds one environment string to 128 KiB, and base64
+/// adds a third.
 pub const PIECE: usize = 90 * 1024;
+
+/// The most bytes that fit into a variable, its name included.
+const ROOM: usize = 96 * 1024 - 64;
 
 /// Shell functions for scripts: `inn NAME` writes a variable's bytes, `take NAME…` makes shell variables of the same
 /// names, `all X` writes the bytes of `X0`, `X1`, … one after the other.
@@ -57,9 +60,9 @@ pub(super) fn environment(exec: &Exec) -> Result<Vec<(String, String)>, SandboxE
     exec.vars
         .iter()
         .map(|(name, bytes)| {
-            if bytes.len() > PIECE {
+            if bytes.len() > ROOM {
                 return Err(SandboxError::Failed(format!(
-                    "the variable {name} has {} bytes, and {PIECE} is the most",
+                    "the variable {name} has {} bytes, and {ROOM} is the most",
                     bytes.len()
                 )));
             }
@@ -110,7 +113,7 @@ mod tests {
     fn a_variable_that_is_too_large_is_refused_by_name() {
         let exec = Exec {
             script: String::new(),
-            vars: vec![("BIG", vec![0; PIECE + 1])],
+            vars: vec![("BIG", vec![0; ROOM + 1])],
             limit: std::time::Duration::from_secs(1),
             most: 1,
         };

@@ -1,10 +1,11 @@
 //! The time and the ids of the stand-in's world.
 //!
-//! The room knows no other room, so it has a clock of its own. Ids always follow the real time, because clients judge
-//! an interaction by the age of its id. What the world itself judges (the age of a message, the life of an interaction)
-//! follows the world's time, which a test may move forward.
+//! The room knows no other room, so it has a clock of its own; nothing else in it asks for the
+//! time. Ids always follow the real time, because clients judge an interaction by the age of its
+//! id. What the world itself judges (the age of a message, the life of an interaction) follows the
+//! world's time, which a test may move forward.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Milliseconds since 1970 at which Discord's ids begin (2015-01-01).
 const DISCORD_EPOCH_MS: u64 = 1_420_070_400_000;
@@ -20,7 +21,8 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Returns the world's time in milliseconds since 1970: the real time and whatever it was moved by.
+    /// Returns the world's time in milliseconds since 1970: the real time and whatever it was moved
+    /// by.
     pub(crate) fn now_ms(&self) -> u64 {
         wall_ms() + u64::try_from(self.moved.as_millis()).unwrap_or(u64::MAX / 2)
     }
@@ -36,6 +38,11 @@ impl Clock {
         self.last_id = by_time.max(self.last_id + 1);
         self.last_id
     }
+}
+
+/// Returns the present instant, by which limits and waits are measured.
+pub(crate) fn instant() -> Instant {
+    Instant::now()
 }
 
 /// Returns the real time in milliseconds since 1970.

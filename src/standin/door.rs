@@ -1,7 +1,7 @@
 //! The way of one REST request: read, misbehave as told, count, answer, record.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, FromRequest as _, Multipart};
@@ -11,8 +11,9 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::clock::{rfc3339, wall_ms};
+use super::clock::{instant, rfc3339, wall_ms};
 use super::faults::{Effect, FaultAnswer, FaultBody};
+use super::files;
 use super::limits::{Standing, TooMany, rule_of};
 use super::refused::{self, Refused};
 use super::rest::{self, Call, Upload};
@@ -68,6 +69,23 @@ pub(crate) async fn serve(core: &Core, request: Request<Body>) -> Result<Respons
     match outcome {
         Some(outcome) if !cut => Ok(respond(outcome)),
         _ => Err(HungUp),
+    }
+}
+
+/// Serves an attachment; the path is what follows `/attachments/`. `Err` cuts the connection
+/// without an answer.
+pub(crate) async fn serve_file(core: &Core, path: &str) -> Result<Response<Body>, HungUp> {
+    let steps: Vec<&str> = std::iter::once("attachments")
+        .chain(path.split('/'))
+        .collect();
+    let Some(effect) = core.with(|state| state.faults.on_request("GET", &steps)) else {
+        return Ok(files::answer(core, path));
+    };
+    tokio::time::sleep(effect.delay).await;
+    match effect.answer {
+        _ if effect.hang_up || effect.lose_reply => Err(HungUp),
+        Some(answer) => Ok(respond(misbehave(&answer))),
+        None => Ok(files::answer(core, path)),
     }
 }
 
@@ -239,11 +257,10 @@ fn count(state: &mut State, call: &Call) -> Result<Option<Standing>, TooMany> {
     let path: Vec<&str> = call.path.iter().map(String::as_str).collect();
     match rule_of(&call.method, &path) {
         // Interactions do not count under the global limit.
-        Some((rule, major)) if path.first() == Some(&"webhooks") => state
-            .limits
-            .take_one(rule, &major, Instant::now())
-            .map(Some),
-        Some((rule, major)) => state.limits.take(rule, &major, Instant::now()).map(Some),
+        Some((rule, major)) if path.first() == Some(&"webhooks") => {
+            state.limits.take_one(rule, &major, instant()).map(Some)
+        }
+        Some((rule, major)) => state.limits.take(rule, &major, instant()).map(Some),
         None => Ok(None),
     }
 }

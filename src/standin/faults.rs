@@ -11,11 +11,14 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RestRule {
-    /// Method and path, such as `PATCH /channels/*/messages/*`; `*` stands for one step of the path or any method.
+    /// Method and path, such as `PATCH /channels/*/messages/*`; `*` stands for one step of the path
+    /// or any method.
     on: String,
     status: Option<u16>,
     code: Option<u32>,
     message: Option<String>,
+    /// The whole body, in place of one made of code and message.
+    body: Option<Value>,
     /// A body that is not JSON, such as a proxy's page.
     text: Option<String>,
     /// Seconds; with status 429.
@@ -321,9 +324,11 @@ impl RestRule {
         let Some((wanted, pattern)) = self.on.split_once(" /") else {
             return false;
         };
-        let steps: Vec<&str> = pattern.split('/').filter(|step| !step.is_empty()).collect();
+        let mut steps: Vec<&str> = pattern.split('/').filter(|step| !step.is_empty()).collect();
+        let open_ended = steps.pop_if(|last| *last == "**").is_some();
+        let long_enough = path.len() == steps.len() || open_ended && path.len() > steps.len();
         (wanted == "*" || wanted.eq_ignore_ascii_case(method))
-            && steps.len() == path.len()
+            && long_enough
             && steps
                 .iter()
                 .zip(path)
@@ -338,9 +343,12 @@ impl RestRule {
                 "code": self.code.unwrap_or(0),
             });
             if status == 429 {
-                body["retry_after"] = json!(retry_after.unwrap_or(1.0));
                 body["global"] = json!(self.global);
             }
+            if let Some(retry_after) = retry_after {
+                body["retry_after"] = json!(retry_after);
+            }
+            let body = self.body.clone().unwrap_or(body);
             let body = self.text.clone().map_or(FaultBody::Json(body), FaultBody::Text);
             let scope = self.scope.clone().unwrap_or_else(|| if self.global { "global" } else { "user" }.to_owned());
             FaultAnswer { status, body, retry_after, global: self.global, scope }
@@ -397,6 +405,28 @@ mod tests {
     }
 
     #[test]
+    fn a_pattern_may_leave_its_end_open() {
+        for (on, path, fits) in [
+            ("* /**", vec!["users", "@me"], true),
+            (
+                "GET /channels/*/**",
+                vec!["channels", "1", "messages", "2"],
+                true,
+            ),
+            ("GET /channels/*/**", vec!["channels", "1"], true),
+            ("GET /channels/*/**", vec!["guilds", "1", "roles"], false),
+            ("GET /channels/*", vec!["channels", "1", "messages"], false),
+        ] {
+            let (mut faults, _) = with(json!({"on": on, "status": 500}));
+            assert_eq!(
+                faults.on_request("GET", &path).is_some(),
+                fits,
+                "{on} {path:?}"
+            );
+        }
+    }
+
+    #[test]
     fn an_unusable_rule_is_refused_with_the_reason() {
         for (rule, expected) in [
             (json!({}), "`on`"),
@@ -421,5 +451,26 @@ mod tests {
             Some((Trick::Duplicate, 0))
         );
         assert_eq!(faults.on_event("MESSAGE_CREATE"), None);
+    }
+
+    #[test]
+    fn heartbeats_are_swallowed_as_often_as_a_rule_says() {
+        let (mut faults, _) = with(json!({"gateway": "silent-heartbeat", "times": 1}));
+        assert!(faults.swallows_heartbeat());
+        assert!(!faults.swallows_heartbeat());
+        let (mut faults, _) = with(json!({"gateway": "silent-heartbeat"}));
+        assert!((0..100).all(|_| faults.swallows_heartbeat()));
+        faults.clear();
+        assert!(!faults.swallows_heartbeat());
+    }
+
+    #[test]
+    fn connections_are_refused_for_a_while() {
+        let start = Instant::now();
+        let mut faults = Faults::default();
+        let demand = faults.add(&json!({"gateway": "refuse", "seconds": 3}), start);
+        assert_eq!(demand, Ok(Demand::Blow(Blow::Drop)));
+        assert!(faults.refuses_connections(start + Duration::from_secs(2)));
+        assert!(!faults.refuses_connections(start + Duration::from_secs(3)));
     }
 }

@@ -10,6 +10,7 @@ use axum::extract::ws::{CloseFrame, Message as Frame, WebSocket};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use super::clock::{Id, instant};
 use super::faults::{Blow, Faults, Trick};
 use super::shared::{Core, State};
 use super::world::{News, World, intent};
@@ -202,31 +203,51 @@ pub(crate) async fn serve(core: Arc<Core>, mut socket: WebSocket) {
     };
     let _ = connection.orders.send(Order::Send(hello.to_string()));
     let ended_well = loop {
-        tokio::select! {
+        let end = tokio::select! {
             biased;
-            order = ordered.recv() => match order {
-                Some(Order::Send(text)) => if socket.send(Frame::Text(text.into())).await.is_err() { break false },
-                Some(Order::Close(code, reason)) => {
-                    let _ = socket.send(Frame::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
-                    break false;
-                }
-                Some(Order::Drop) | None => break false,
-            },
-            frame = socket.recv() => match frame {
-                Some(Ok(Frame::Text(text))) => connection.hear(text.as_str()),
-                Some(Ok(Frame::Binary(bytes))) => connection.hear(&String::from_utf8_lossy(&bytes)),
-                Some(Ok(Frame::Close(frame))) => {
-                    break frame.is_none_or(|frame| matches!(frame.code, 1000 | 1001));
-                }
-                Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => {}
-                Some(Err(_)) | None => break false,
-            },
+            order = ordered.recv() => obey(&mut socket, order).await,
+            frame = socket.recv() => connection.receive(frame),
+        };
+        if let Some(ended_well) = end {
+            break ended_well;
         }
     };
     connection.end(ended_well);
 }
 
+/// Does what a connection is told; `Some` ends it, and says whether it ended well.
+async fn obey(socket: &mut WebSocket, order: Option<Order>) -> Option<bool> {
+    match order {
+        Some(Order::Send(text)) => {
+            let sent = socket.send(Frame::Text(text.into())).await;
+            sent.is_err().then_some(false)
+        }
+        Some(Order::Close(code, reason)) => {
+            let reason = reason.into();
+            let _ = socket
+                .send(Frame::Close(Some(CloseFrame { code, reason })))
+                .await;
+            Some(false)
+        }
+        Some(Order::Drop) | None => Some(false),
+    }
+}
+
 impl Connection {
+    /// Takes a frame; `Some` ends the connection, and says whether it ended well.
+    fn receive(&mut self, frame: Option<Result<Frame, axum::Error>>) -> Option<bool> {
+        match frame {
+            Some(Ok(Frame::Text(text))) => self.hear(text.as_str()),
+            Some(Ok(Frame::Binary(bytes))) => self.hear(&String::from_utf8_lossy(&bytes)),
+            Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => {}
+            Some(Ok(Frame::Close(frame))) => {
+                return Some(frame.is_some_and(|frame| matches!(frame.code, 1000 | 1001)));
+            }
+            Some(Err(_)) | None => return Some(false),
+        }
+        None
+    }
+
     fn hear(&mut self, text: &str) {
         if let Err((code, reason)) = self.take(text) {
             let _ = self.orders.send(Order::Close(code, reason));
@@ -237,7 +258,7 @@ impl Connection {
         if text.len() > LONGEST_FRAME {
             return Err((4002, "payload too long"));
         }
-        let now = Instant::now();
+        let now = instant();
         self.frames
             .retain(|sent| now.duration_since(*sent) < Duration::from_secs(60));
         self.frames.push_back(now);
@@ -333,15 +354,20 @@ impl Connection {
         };
         self.core.with(|state| {
             let State { world, gateway, .. } = state;
-            let id = data["guild_id"].as_str().and_then(|id| id.parse().ok()).unwrap_or_default();
-            if let (Some(guild), Some(session)) = (world.guilds.get(&id), gateway.sessions.get_mut(name)) {
-                let members: Vec<Value> = guild.members.keys().filter_map(|user| world.show_member(guild, *user)).collect();
-                let chunk = json!({
-                    "guild_id": id.to_string(), "members": members, "chunk_index": 0, "chunk_count": 1,
-                    "not_found": [], "nonce": data["nonce"],
-                });
-                session.dispatch("GUILD_MEMBERS_CHUNK", chunk, None);
-            }
+            let id = data["guild_id"].as_str().and_then(|id| id.parse().ok());
+            let guild = id.and_then(|id: Id| world.guilds.get(&id));
+            let (Some(guild), Some(session)) = (guild, gateway.sessions.get_mut(name)) else {
+                return;
+            };
+            let members = guild.members.keys();
+            let members: Vec<Value> = members
+                .filter_map(|user| world.show_member(guild, *user))
+                .collect();
+            let chunk = json!({
+                "guild_id": guild.id.to_string(), "members": members, "chunk_index": 0,
+                "chunk_count": 1, "not_found": [], "nonce": data["nonce"],
+            });
+            session.dispatch("GUILD_MEMBERS_CHUNK", chunk, None);
         });
         Ok(())
     }
@@ -387,9 +413,8 @@ fn check_login(world: &World, data: &Value) -> Result<u64, (u16, &'static str)> 
     if intents & intent::PRIVILEGED & !world.bot.privileged != 0 {
         return Err((4014, "Disallowed intent(s)."));
     }
-    if let Some(shard) = data["shard"].as_array()
-        && !matches!((shard.first().and_then(Value::as_u64), shard.get(1).and_then(Value::as_u64)), (Some(at), Some(of)) if at < of)
-    {
+    let shard = |index| data["shard"].get(index).and_then(Value::as_u64);
+    if !data["shard"].is_null() && (shard(0).is_none() || shard(0) >= shard(1)) {
         return Err((4010, "Invalid shard."));
     }
     Ok(intents)
@@ -429,4 +454,82 @@ fn greet(state: &State, session: &mut Session, name: &str) {
 /// Returns the gateway's address.
 pub(crate) fn gateway_url(world: &World) -> String {
     format!("{}/gateway", world.base_url.replacen("http", "ws", 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session() -> (Session, mpsc::UnboundedReceiver<Order>) {
+        let (orders, ordered) = mpsc::unbounded_channel();
+        let session = Session {
+            intents: 0,
+            sequence: 0,
+            log: VecDeque::new(),
+            held: vec![],
+            link: Some((1, orders)),
+        };
+        (session, ordered)
+    }
+
+    /// Returns the numbers of the events that went out.
+    fn sent(ordered: &mut mpsc::UnboundedReceiver<Order>) -> Vec<u64> {
+        let mut numbers = vec![];
+        while let Ok(Order::Send(text)) = ordered.try_recv() {
+            let frame: Value = serde_json::from_str(&text).unwrap();
+            numbers.push(frame["s"].as_u64().unwrap());
+        }
+        numbers
+    }
+
+    #[test]
+    fn shuffled_events_come_in_the_opposite_order_and_lost_ones_stay_in_the_log() {
+        let (mut session, mut ordered) = session();
+        session.dispatch("A", json!({}), Some((Trick::Shuffle, 1)));
+        assert_eq!(sent(&mut ordered), Vec::<u64>::new());
+        session.dispatch("A", json!({}), Some((Trick::Shuffle, 0)));
+        session.dispatch("A", json!({}), Some((Trick::Lose, 0)));
+        session.dispatch("A", json!({}), Some((Trick::Duplicate, 0)));
+        assert_eq!(sent(&mut ordered), [2, 1, 4, 4]);
+        assert_eq!(
+            session
+                .log
+                .iter()
+                .map(|(number, _)| *number)
+                .collect::<Vec<u64>>(),
+            [1, 2, 3, 4]
+        );
+    }
+
+    #[test]
+    fn logins_are_checked_as_the_real_gateway_does() {
+        let mut world = World::demo();
+        world.bot.privileged = intent::MESSAGE_CONTENT;
+        let token = world.bot_token().to_owned();
+        let login = |token: &str, intents: Value| json!({ "token": token, "intents": intents, "properties": {} });
+        let with_shard = |mut login: Value, shard| {
+            login["shard"] = shard;
+            login
+        };
+        for (data, expected) in [
+            (login(&token, json!(1 << 15 | 1)), Ok(1 << 15 | 1)),
+            (login("x", json!(1)), Err(4004)),
+            (login(&token, json!(1 << 18)), Err(4013)),
+            (login(&token, Value::Null), Err(4013)),
+            (login(&token, json!(1 << 8)), Err(4014)),
+            (json!({ "token": token, "intents": 1 }), Err(4002)),
+            (with_shard(login(&token, json!(1)), json!([0, 1])), Ok(1)),
+            (
+                with_shard(login(&token, json!(1)), json!([1, 1])),
+                Err(4010),
+            ),
+            (with_shard(login(&token, json!(1)), json!([0])), Err(4010)),
+        ] {
+            assert_eq!(
+                check_login(&world, &data).map_err(|(code, _)| code),
+                expected,
+                "{data}"
+            );
+        }
+    }
 }

@@ -1,11 +1,12 @@
-//! The stand-in's own routes: the page, the world, acting as a person, faults, the record, the news.
+//! The stand-in's own routes: the page, the world, acting as a person, faults, the record, the
+//! news.
 //!
-//! They are for this machine alone: from loopback addresses, to a loopback name, from a page of a loopback origin.
+//! They are for this machine alone: from loopback addresses, to a loopback name, from a page of a
+//! loopback origin.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 use tokio_stream::wrappers::BroadcastStream;
 
 use super::act;
+use super::clock::instant;
 use super::faults::Demand;
 use super::shared::{Core, State};
 
@@ -211,13 +213,13 @@ fn events(core: &Core) -> Response<Body> {
 
 fn list_faults(state: &State) -> Value {
     json!({
-        "rules": state.faults.list(Instant::now()), "rate_limited": state.limits.passed,
+        "rules": state.faults.list(instant()), "rate_limited": state.limits.passed,
         "connections": state.gateway.connections(), "logins": state.gateway.logins,
     })
 }
 
 /// Takes one rule or a list of them.
-fn add_faults(core: &Core, body: &Value) -> Result<Value, Reason> {
+pub(crate) fn add_faults(core: &Core, body: &Value) -> Result<Value, Reason> {
     let rules = body
         .as_array()
         .cloned()
@@ -226,7 +228,7 @@ fn add_faults(core: &Core, body: &Value) -> Result<Value, Reason> {
         for rule in &rules {
             match state
                 .faults
-                .add(rule, Instant::now())
+                .add(rule, instant())
                 .map_err(|error| Reason::new(400, error))?
             {
                 Demand::Nothing => {}

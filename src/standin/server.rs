@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts as _, WebSocketUpgrade};
@@ -17,10 +17,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+use super::clock::instant;
 use super::faults::Blow;
 use super::shared::Core;
 use super::world::World;
-use super::{act, door, files, gateway, own};
+use super::{act, door, gateway, own};
 
 /// A connection is to be cut without an answer.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +59,13 @@ impl Standin {
     /// Returns the address for clients, such as `http://127.0.0.1:8000`: Discord's routes are below `/api`.
     pub fn url(&self) -> String {
         format!("http://{}", reachable(self.address))
+    }
+
+    /// Takes a rule, or a list of them, as `POST /standin/faults` does. An error says what is wrong with it.
+    pub fn misbehave(&self, rules: &Value) -> Result<(), String> {
+        own::add_faults(&self.core, rules)
+            .map(|_| ())
+            .map_err(|reason| reason.text)
     }
 
     /// Moves the world's time forward: messages grow older and interactions expire; new ids follow the real time.
@@ -160,7 +168,7 @@ async fn answer(
         return door::serve(&core, request).await;
     }
     if let Some(file) = path.strip_prefix("/attachments/") {
-        return Ok(files::answer(&core, file));
+        return door::serve_file(&core, file).await;
     }
     if path.trim_end_matches('/') == "/gateway" {
         return Ok(open_gateway(core, request).await);
@@ -169,7 +177,7 @@ async fn answer(
 }
 
 async fn open_gateway(core: Arc<Core>, request: Request<Body>) -> Response<Body> {
-    if core.look(|state| state.faults.refuses_connections(Instant::now())) {
+    if core.look(|state| state.faults.refuses_connections(instant())) {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
     let (mut parts, _) = request.into_parts();

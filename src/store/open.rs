@@ -11,6 +11,7 @@ use crate::domain::chat::Chat;
 use crate::domain::grant::Grant;
 use crate::domain::guest::Guest;
 use crate::domain::ledger::{Counted, Entry, Hold, Tally};
+use crate::domain::said::Pending;
 use crate::domain::time::Moment;
 use crate::domain::turn_record::TurnRecord;
 
@@ -64,6 +65,8 @@ pub(super) struct Inner {
     pub(super) refusals: Table<LastRefusal>,
     /// What the meter counted for turns that are not done.
     pub(super) counts: Table<Counted>,
+    /// Messages that have not arrived yet, beside answers.
+    pub(super) pending: Table<Pending>,
     /// Single facts about the house, by name.
     pub(super) facts: Table<String>,
 }
@@ -120,6 +123,7 @@ impl Store {
                 audit: Table::open(&db, "audit")?,
                 refusals: Table::open(&db, "refusals")?,
                 counts: Table::keyed(&db, "counts", |counted: &Counted| id_key(counted.turn.0))?,
+                pending: Table::keyed(&db, "pending", |pending: &Pending| pending.nonce.clone())?,
                 facts: Table::open(&db, "facts")?,
                 flusher: Flusher::default(),
                 marker: path.join(MARKER),
@@ -170,7 +174,7 @@ impl Store {
 
 impl Inner {
     /// Returns the tables from which everything else follows.
-    pub(super) fn primary(&self) -> [&dyn AnyTable; 13] {
+    pub(super) fn primary(&self) -> [&dyn AnyTable; 14] {
         [
             &self.guests,
             &self.grants,
@@ -184,6 +188,7 @@ impl Inner {
             &self.audit,
             &self.refusals,
             &self.counts,
+            &self.pending,
             &self.facts,
         ]
     }

@@ -370,7 +370,43 @@ fn a_turn_that_waited_over_the_months_end_is_held_in_the_new_month() {
     );
 }
 
-#[test]
+#[derive(Clone, Debug)]
+enum Move {
+    Hold {
+        turn: u64,
+        member: u64,
+        project: &'static str,
+        at: Moment,
+    },
+    Settle {
+        turn: u64,
+        cost: u64,
+    },
+    Release {
+        turn: u64,
+    },
+}
+
+fn any_move() -> impl Strategy<Value = Move> {
+    let turn = 0..6u64;
+    let project = prop_oneof![Just("site"), Just("notes")];
+    let at = prop_oneof![Just(NOW), Just(LATER)];
+    prop_oneof![
+        (turn.clone(), 2..4u64, project, at).prop_map(|(turn, member, project, at)| Move::Hold {
+            turn,
+            member,
+            project,
+            at
+        }),
+        (turn.clone(), 0..2_000_000u64).prop_map(|(turn, cost)| Move::Settle { turn, cost }),
+        turn.prop_map(|turn| Move::Release { turn }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
     fn the_sums_equal_the_ledger_whatever_happened(
         moves in proptest::collection::vec(any_move(), 1..40),
     ) {

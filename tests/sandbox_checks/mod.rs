@@ -149,7 +149,7 @@ pub async fn all(place: &Place) {
     each!(
         output_is_exact_whatever_the_bytes,
         a_command_has_a_clean_environment_and_starts_at_home,
-        a_slow_and_a_talkative_command_are_told_apart,
+        a_slow_a_talkative_and_a_failing_command_are_told_apart,
         five_megabytes_go_in_and_come_out_unchanged,
         only_plain_files_with_one_link_are_read,
         a_stream_is_exact_from_any_offset,
@@ -224,7 +224,7 @@ pub async fn a_command_has_a_clean_environment_and_starts_at_home(place: &Place)
     );
 }
 
-pub async fn a_slow_and_a_talkative_command_are_told_apart(place: &Place) {
+pub async fn a_slow_a_talkative_and_a_failing_command_are_told_apart(place: &Place) {
     let mut exec = Exec {
         script: "exec sleep 600".to_owned(),
         vars: vec![],
@@ -239,6 +239,8 @@ pub async fn a_slow_and_a_talkative_command_are_told_apart(place: &Place) {
     exec.limit = Duration::from_secs(30);
     let much = place.sandbox.exec(&place.account, exec).await;
     assert!(matches!(much, Err(SandboxError::TooMuch(1000))), "{much:?}");
+    let full = place.exec("head -c 9 /dev/zero >/dev/full").await;
+    assert!(matches!(full, Err(SandboxError::Full)), "{full:?}");
 }
 
 pub async fn five_megabytes_go_in_and_come_out_unchanged(place: &Place) {
@@ -554,7 +556,7 @@ pub async fn a_kill_leaves_nothing(place: &Place) {
     if place.own {
         // Without the mark it is found as well, when the account has no other run.
         let run = place.run();
-        let script = "env -u INNKEEPER_RUN -u INNKEEPER_ACCOUNT setsid -f sleep 600 >/dev/null 2>&1; echo ready; cat";
+        let script = "env -u INNKEEPER_RUN -u INNKEEPER_HOUSE setsid -f sleep 600 >/dev/null 2>&1; echo ready; cat";
         turns.start(&run, &agent(script, &trace)).await.unwrap();
         place.until(&run, "ready").await;
         turns.kill(&run, true).await.unwrap();
@@ -570,7 +572,7 @@ pub async fn a_kill_leaves_nothing(place: &Place) {
         place.until(run, "ready").await;
     }
     turns.kill(&one, false).await.unwrap();
-    assert!(matches!(place.rest(&one, 0).await.1, Some(_)));
+    assert!(place.rest(&one, 0).await.1.is_some());
     turns.close_input(&two).await.unwrap();
     assert_eq!(place.rest(&two, 0).await.1, Some(0));
 }

@@ -3,7 +3,7 @@
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
-use crate::house::House;
+use crate::house::{House, INTENTS, PATIENCE, answers_with};
 
 #[tokio::test]
 async fn other_origins_hosts_and_content_types_are_turned_away() {
@@ -172,12 +172,113 @@ async fn news_and_requests_come_as_server_sent_events() {
             ));
         }
     };
-    tokio::time::timeout(crate::house::PATIENCE, waiting)
+    tokio::time::timeout(PATIENCE, waiting)
         .await
         .expect("both kinds of events");
     assert!(
         heard.contains("\"name\":\"MESSAGE_CREATE\"") && heard.contains("/users/@me"),
         "{heard}"
+    );
+}
+
+#[tokio::test]
+async fn a_choice_from_a_menu_reaches_the_bot() {
+    let house = House::open().await;
+    let mut ear = house.serenity(INTENTS).await;
+    ear.hears("GUILD_CREATE").await;
+    let channel = house.channel("data").await;
+    let options = json!([{"label": "Yes", "value": "y"}, {"label": "No", "value": "n"}]);
+    let menu =
+        json!([{"type": 1, "components": [{"type": 3, "custom_id": "q", "options": options}]}]);
+    let body = json!({"content": "?", "components": menu});
+    let (_, message) = house
+        .rest("POST", &format!("/channels/{channel}/messages"), body)
+        .await;
+    let choose = |values: Value| json!({"as": "ada", "do": "choose", "message": message["id"], "values": values});
+    let (status, _) = house.try_act(choose(json!(["y", "n"]))).await;
+    assert_eq!(status, 400);
+    let chosen = house.act(choose(json!(["Yes"])));
+    let answered = async {
+        let event = ear.hears("INTERACTION_CREATE").await;
+        let serenity::all::Event::InteractionCreate(ref create) = event else {
+            unreachable!()
+        };
+        let component = create.interaction.as_message_component().unwrap().clone();
+        assert!(matches!(component.data.kind,
+            serenity::all::ComponentInteractionDataKind::StringSelect { ref values } if values == &["y"]));
+        answers_with(&house, event, 6, Value::Null).await;
+        let hook = format!("/webhooks/{}/{}", house.bot, component.token);
+        house
+            .rest("POST", &hook, json!({"content": "noted", "flags": 64}))
+            .await
+    };
+    let (answer, (status, _)) = tokio::join!(chosen, answered);
+    assert_eq!(
+        (
+            status,
+            &answer["reply"]["content"],
+            &answer["reply"]["ephemeral"]
+        ),
+        (200, &json!("noted"), &json!(true))
+    );
+    let (status, _) = house
+        .try_act(json!({"as": "ben", "do": "delete", "message": answer["reply"]["id"]}))
+        .await;
+    assert_eq!(status, 404, "nobody else sees it");
+}
+
+#[tokio::test]
+async fn private_threads_and_servers_are_told_to_a_bot_that_comes_in() {
+    let house = House::open().await;
+    let mut ear = house.serenity(INTENTS).await;
+    ear.hears("GUILD_CREATE").await;
+    house
+        .act(json!({"as": "ada", "do": "thread", "in": "data", "name": "quiet", "private": true}))
+        .await;
+    house.say("ada", "quiet", "alone").await;
+    let (status, _) = house
+        .try_act(json!({"as": "ben", "do": "say", "in": "quiet", "text": "x"}))
+        .await;
+    assert_eq!(status, 403);
+    house.say("ada", "quiet", "@innkeeper come").await;
+    ear.hears("THREAD_CREATE").await;
+    assert_eq!(ear.hears_text().await, format!("<@{}> come", house.bot));
+    let thread = house.standin.world()["guilds"][0]["channels"][1]["threads"][0].clone();
+    assert_eq!(thread["messages"][1]["pings"], json!(["innkeeper"]));
+    house.act(json!({"as": "innkeeper", "do": "leave"})).await;
+    ear.hears("GUILD_DELETE").await;
+    house.act(json!({"as": "innkeeper", "do": "join"})).await;
+    ear.hears("GUILD_CREATE").await;
+}
+
+#[tokio::test]
+async fn the_same_can_be_done_within_the_process() {
+    let house = House::open().await;
+    let mut changes = house.standin.changes();
+    changes.mark_unchanged();
+    let waiting = tokio::time::timeout(PATIENCE, changes.changed());
+    let say = json!({"as": "ada", "do": "say", "in": "data", "text": "here"});
+    let (changed, said) = tokio::join!(waiting, house.standin.act(&say));
+    assert!(matches!(changed, Ok(Ok(()))));
+    let message = house.standin.world()["guilds"][0]["channels"][1]["messages"][0].clone();
+    assert_eq!(
+        (&message["id"], &message["content"]),
+        (&said.unwrap()["id"], &json!("here"))
+    );
+    let refused = house.standin.act(&json!({"as": "zoe", "do": "say"})).await;
+    assert_eq!(refused, Err("there is nobody named \"zoe\"".to_owned()));
+    house
+        .standin
+        .misbehave(&json!({"on": "GET /users/@me", "status": 500}))
+        .unwrap();
+    assert_eq!(house.rest("GET", "/users/@me", Value::Null).await.0, 500);
+    assert!(
+        house
+            .standin
+            .requests()
+            .lines()
+            .next()
+            .is_some_and(|line| line.contains("/users/@me"))
     );
 }
 

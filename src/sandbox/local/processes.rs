@@ -3,6 +3,8 @@
 //! Seen from outside of their namespaces: a process inside one cannot see those of another.
 
 use std::collections::HashSet;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -45,21 +47,21 @@ impl Process {
 
 /// Returns the living processes that carry this run's mark.
 pub(super) fn of_run(mark: &str) -> Vec<Process> {
-    carrying(&format!("INNKEEPER_RUN={mark}"))
+    carrying(format!("INNKEEPER_RUN={mark}").as_bytes())
 }
 
-/// Returns the living processes of an account's commands.
-pub(super) fn of_account(account: &str) -> Vec<Process> {
-    carrying(&format!("INNKEEPER_ACCOUNT={account}"))
+/// Returns the living processes of the commands of the account with this home, of the first in a namespace at least.
+pub(super) fn of_house(house: &Path) -> Vec<Process> {
+    carrying(&[b"INNKEEPER_HOUSE=", house.as_os_str().as_bytes()].concat())
 }
 
-fn carrying(entry: &str) -> Vec<Process> {
+fn carrying(entry: &[u8]) -> Vec<Process> {
     let Ok(all) = std::fs::read_dir("/proc") else {
         return Vec::new();
     };
     all.flatten()
         .filter_map(|each| each.file_name().to_str()?.parse::<i32>().ok())
-        .filter(|pid| carries(*pid, entry.as_bytes()))
+        .filter(|pid| carries(*pid, entry))
         .filter_map(|pid| Status::of(pid).map(|status| Process { pids: status.pids }))
         .collect()
 }
@@ -133,7 +135,11 @@ mod tests {
             .env("INNKEEPER_RUN", &mark)
             .spawn()
             .unwrap();
-        // The child carries the mark as soon as it has become `sleep`, which spawn waits for.
+        // Just after its birth a program shows no environment yet.
+        let began = std::time::Instant::now();
+        while of_run(&mark).is_empty() {
+            assert!(began.elapsed().as_secs() < 30, "never found");
+        }
         let found = of_run(&mark);
         assert_eq!(found.len(), 1);
         assert!(of_run(&mark[..mark.len() - 1]).is_empty());

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::options::Options;
 use super::speak::need_open;
 use super::{actor, id, message, need, place, text};
-use crate::standin::clock::Id;
+use crate::standin::clock::{Id, instant};
 use crate::standin::own::Reason;
 use crate::standin::permissions as may;
 use crate::standin::shared::{Core, State};
@@ -293,7 +293,7 @@ enum Sight {
 
 /// Waits for what the bot answers to an interaction and tells it.
 pub(super) async fn finish(core: &Core, interaction: Id) -> Result<Value, Reason> {
-    let begin = Instant::now();
+    let begin = Instant::from_std(instant());
     let mut changes = core.changes();
     let mut heard_at: Option<Instant> = None;
     loop {
@@ -306,7 +306,7 @@ pub(super) async fn finish(core: &Core, interaction: Id) -> Result<Value, Reason
                 .map(|each| each.progress == Progress::Heard)
         });
         if heard == Some(true) {
-            heard_at.get_or_insert_with(Instant::now);
+            heard_at.get_or_insert_with(|| Instant::from_std(instant()));
         }
         match core.look(|state| sight(state, interaction)) {
             Sight::Done(answer) => return Ok(answer),

@@ -88,60 +88,46 @@ pub(super) fn post(state: &mut State, action: &Value) -> Result<Id, Reason> {
 
 /// Archives, locks or renames a thread or brings it back; renames a channel.
 pub(super) fn change(state: &mut State, verb: &str, action: &Value) -> Result<Id, Reason> {
-    const SENTENCE: &str = "you do not have permission to do that here";
     let user = actor(state, action)?;
     let id = place(state, action, user)?;
+    if !may_change(state, verb, user, id)? {
+        return Err(Reason::new(
+            403,
+            "you do not have permission to do that here",
+        ));
+    }
+    let mut change = PlaceChange::default();
+    match verb {
+        "archive" => change.archived = Some(true),
+        "unarchive" => change.archived = Some(false),
+        "lock" => change.locked = Some(true),
+        "unlock" => change.locked = Some(false),
+        _ => change.name = Some(name(action)?),
+    }
+    state.world.change_place(id, change);
+    Ok(id)
+}
+
+fn may_change(state: &State, verb: &str, user: Id, id: Id) -> Result<bool, Reason> {
     let permissions = state.world.permissions(user, id);
-    let thread = state
+    let Some(thread) = state
         .world
         .channels
         .get(&id)
-        .and_then(|place| place.thread.as_ref());
-    let manages = permissions
-        & if thread.is_some() {
-            may::MANAGE_THREADS
-        } else {
-            may::MANAGE_CHANNELS
-        }
-        != 0;
-    let owns = thread.is_some_and(|thread| thread.owner == user && !thread.locked);
-    let speaks = thread.is_some_and(|thread| !thread.locked)
-        && permissions & may::SEND_MESSAGES_IN_THREADS != 0;
-    if thread.is_none() && verb != "rename" {
-        return Err(Reason::new(400, "only threads can be archived and locked"));
-    }
-    let allowed = match verb {
-        "archive" | "rename" => manages || owns,
-        "unarchive" => manages || speaks,
+        .and_then(|place| place.thread.as_ref())
+    else {
+        return match verb {
+            "rename" => Ok(permissions & may::MANAGE_CHANNELS != 0),
+            _ => Err(Reason::new(400, "only threads can be archived and locked")),
+        };
+    };
+    let manages = permissions & may::MANAGE_THREADS != 0;
+    let speaks = permissions & may::SEND_MESSAGES_IN_THREADS != 0;
+    Ok(match verb {
+        "archive" | "rename" => manages || thread.owner == user && !thread.locked,
+        "unarchive" => manages || speaks && !thread.locked,
         _ => manages,
-    };
-    if !allowed {
-        return Err(Reason::new(403, SENTENCE));
-    }
-    let change = match verb {
-        "archive" => PlaceChange {
-            archived: Some(true),
-            ..PlaceChange::default()
-        },
-        "unarchive" => PlaceChange {
-            archived: Some(false),
-            ..PlaceChange::default()
-        },
-        "lock" => PlaceChange {
-            locked: Some(true),
-            ..PlaceChange::default()
-        },
-        "unlock" => PlaceChange {
-            locked: Some(false),
-            ..PlaceChange::default()
-        },
-        _ => PlaceChange {
-            name: Some(name(action)?),
-            ..PlaceChange::default()
-        },
-    };
-    state.world.change_place(id, change);
-    Ok(id)
+    })
 }
 
 /// Deletes a thread or channel.

@@ -1,4 +1,5 @@
-//! The body of a message that is created, edited or given in answer: read and checked as strictly as Discord does.
+//! The body of a message that is created, edited or given in answer: read and checked as strictly
+//! as Discord does.
 
 use serde_json::{Value, json};
 
@@ -7,7 +8,8 @@ use crate::standin::clock::Id;
 use crate::standin::refused::{self, Refused};
 use crate::standin::world::{Allowed, Change, Draft, Message, NewFile};
 
-/// Flags that a bot may set on a new message: SUPPRESS_EMBEDS, SUPPRESS_NOTIFICATIONS, voice, Components V2.
+/// Flags that a bot may set on a new message: SUPPRESS_EMBEDS, SUPPRESS_NOTIFICATIONS, voice,
+/// Components V2.
 const SETTABLE: u64 = 1 << 2 | 1 << 12 | 1 << 13 | Message::COMPONENTS_V2;
 
 /// A message's body; None stands for what it does not name.
@@ -119,7 +121,11 @@ impl Body {
         {
             return Err(refused::EMPTY_MESSAGE.into());
         }
-        // Of the flags an edit may change SUPPRESS_EMBEDS both ways, and set Components V2 for good.
+        if kept > 10 {
+            return Err(refused::TOO_MANY_FILES.into());
+        }
+        // Of the flags an edit may change SUPPRESS_EMBEDS both ways, and set Components V2 for
+        // good.
         let flags = self
             .flags
             .map(|flags| message.flags & !(1 << 2) | flags & (1 << 2 | Message::COMPONENTS_V2));
@@ -204,54 +210,60 @@ fn read_files(
     limit: usize,
 ) -> Result<(Option<Vec<Id>>, Vec<NewFile>), Refused> {
     let listed = list(body, "attachments")?;
-    let mut files = Vec::new();
-    for (index, upload) in uploads.iter().enumerate() {
+    let files = uploads.iter().enumerate().map(|(index, upload)| {
         let number = upload
             .field
             .strip_prefix("files[")
-            .and_then(|rest| rest.strip_suffix(']'))
-            .map(str::to_owned);
-        let number = number.unwrap_or_else(|| index.to_string());
+            .and_then(|rest| rest.strip_suffix(']'));
+        let number = number.map_or_else(|| index.to_string(), str::to_owned);
         let entry = listed
             .unwrap_or_default()
             .iter()
             .find(|entry| text_of(&entry["id"]) == number);
-        let name = entry
-            .and_then(|entry| entry["filename"].as_str())
-            .unwrap_or(&upload.name);
-        if name.is_empty() || name.chars().count() > 1024 {
-            return Err(Refused::length(
-                &["attachments", &number, "filename"],
-                1,
-                1024,
-            ));
-        }
-        if upload.bytes.len() > limit {
-            return Err(refused::TOO_LARGE.into());
-        }
-        let description = entry.and_then(|entry| entry["description"].as_str());
-        if description.is_some_and(|description| description.chars().count() > 1024) {
-            return Err(Refused::length(
-                &["attachments", &number, "description"],
-                0,
-                1024,
-            ));
-        }
-        files.push(NewFile {
-            name: name.to_owned(),
-            bytes: upload.bytes.clone(),
-            description: description.map(str::to_owned),
-            voice_seconds: None,
-        });
-    }
-    let keep = match listed {
-        None => None,
-        Some(entries) => Some(read_kept(entries, uploads.len())?),
-    };
+        read_file(upload, &number, entry.unwrap_or(&Value::Null), limit)
+    });
+    let files = files.collect::<Result<Vec<NewFile>, Refused>>()?;
+    let keep = listed
+        .map(|entries| read_kept(entries, uploads.len()))
+        .transpose()?;
     if files.len() + keep.as_ref().map_or(0, Vec::len) > 10 {
         return Err(refused::TOO_MANY_FILES.into());
     }
     Ok((keep, files))
+}
+
+/// Reads one uploaded file with what `attachments` says about it.
+fn read_file(
+    upload: &Upload,
+    number: &str,
+    entry: &Value,
+    limit: usize,
+) -> Result<NewFile, Refused> {
+    let name = entry["filename"].as_str().unwrap_or(&upload.name);
+    if name.is_empty() || name.chars().count() > 1024 {
+        return Err(Refused::length(
+            &["attachments", number, "filename"],
+            1,
+            1024,
+        ));
+    }
+    let description = entry["description"].as_str();
+    if description.is_some_and(|description| description.chars().count() > 1024) {
+        return Err(Refused::length(
+            &["attachments", number, "description"],
+            0,
+            1024,
+        ));
+    }
+    if upload.bytes.len() > limit {
+        return Err(refused::TOO_LARGE.into());
+    }
+    Ok(NewFile {
+        name: name.to_owned(),
+        bytes: upload.bytes.clone(),
+        description: description.map(str::to_owned),
+        voice_seconds: None,
+    })
 }
 
 /// Returns the ids of stored attachments out of a list that names new ones by their small numbers.
@@ -279,13 +291,6 @@ fn text_of(id: &Value) -> String {
 }
 
 fn read_embeds(embeds: &[Value]) -> Result<Vec<Value>, Refused> {
-    const LONGEST: [(&str, usize); 5] = [
-        ("/title", 256),
-        ("/description", 4096),
-        ("/footer/text", 2048),
-        ("/author/name", 256),
-        ("/url", 2048),
-    ];
     if embeds.len() > 10 {
         return Err(Refused::field(
             &["embeds"],
@@ -293,48 +298,9 @@ fn read_embeds(embeds: &[Value]) -> Result<Vec<Value>, Refused> {
             "Must be 10 or fewer in length.",
         ));
     }
-    let length = |value: &Value, path: &str| {
-        value
-            .pointer(path)
-            .and_then(Value::as_str)
-            .map_or(0, |text| text.trim().chars().count())
-    };
     let mut sum = 0;
     for (index, embed) in embeds.iter().enumerate() {
-        let index = index.to_string();
-        for (path, most) in LONGEST {
-            if length(embed, path) > most {
-                return Err(Refused::length(
-                    &["embeds", &index, path.trim_start_matches('/')],
-                    0,
-                    most,
-                ));
-            }
-            sum += if path == "/url" {
-                0
-            } else {
-                length(embed, path)
-            };
-        }
-        let fields = embed["fields"]
-            .as_array()
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        if fields.len() > 25 {
-            return Err(Refused::length(&["embeds", &index, "fields"], 0, 25));
-        }
-        for field in fields {
-            for (key, most) in [("/name", 256), ("/value", 1024)] {
-                if !(1..=most).contains(&length(field, key)) {
-                    return Err(Refused::length(
-                        &["embeds", &index, "fields", &key[1..]],
-                        1,
-                        most,
-                    ));
-                }
-                sum += length(field, key);
-            }
-        }
+        sum += embed_size(embed, &index.to_string())?;
     }
     if sum > 6000 {
         let message = "Embed size exceeds maximum size of 6000";
@@ -350,6 +316,55 @@ fn read_embeds(embeds: &[Value]) -> Result<Vec<Value>, Refused> {
         shown
     });
     Ok(shown.collect())
+}
+
+/// Checks an embed's lengths and returns the characters that count for the sum.
+fn embed_size(embed: &Value, index: &str) -> Result<usize, Refused> {
+    const LONGEST: [(&str, usize); 4] = [
+        ("/title", 256),
+        ("/description", 4096),
+        ("/footer/text", 2048),
+        ("/author/name", 256),
+    ];
+    let mut size = 0;
+    for (path, most) in LONGEST {
+        if trimmed_length(embed, path) > most {
+            return Err(Refused::length(
+                &["embeds", index, path.trim_start_matches('/')],
+                0,
+                most,
+            ));
+        }
+        size += trimmed_length(embed, path);
+    }
+    let fields = embed["fields"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    if fields.len() > 25 {
+        return Err(Refused::length(&["embeds", index, "fields"], 0, 25));
+    }
+    for field in fields {
+        for (path, most) in [("/name", 256), ("/value", 1024)] {
+            let length = trimmed_length(field, path);
+            if !(1..=most).contains(&length) {
+                return Err(Refused::length(
+                    &["embeds", index, "fields", &path[1..]],
+                    1,
+                    most,
+                ));
+            }
+            size += length;
+        }
+    }
+    Ok(size)
+}
+
+fn trimmed_length(value: &Value, path: &str) -> usize {
+    value
+        .pointer(path)
+        .and_then(Value::as_str)
+        .map_or(0, |text| text.trim().chars().count())
 }
 
 /// Checks components and gives each the number that Discord gives it.

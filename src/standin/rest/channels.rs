@@ -1,14 +1,12 @@
 //! `/channels/{id}…`: channels, threads and their members.
 
-use std::time::Instant;
-
 use serde_json::{Value, json};
 
 use super::body::Body;
 use super::{
     Answer, Call, NOTHING, can, messages, need, need_unarchived, number, ok, seen, snowflake,
 };
-use crate::standin::clock::{Id, rfc3339};
+use crate::standin::clock::{Id, instant, rfc3339};
 use crate::standin::limits;
 use crate::standin::permissions as may;
 use crate::standin::refused::{self, Refused};
@@ -113,7 +111,7 @@ fn need_for_thread(state: &State, place: &Channel, change: &PlaceChange) -> Resu
 fn count_rename(state: &mut State, id: Id) -> Result<(), Refused> {
     let taken = state
         .limits
-        .take_one(limits::RENAME, &id.to_string(), Instant::now());
+        .take_one(limits::RENAME, &id.to_string(), instant());
     taken.map(|_| ()).map_err(|over| Refused {
         status: 429,
         code: 0,

@@ -133,7 +133,7 @@ fn register(state: &mut State, guild: Option<Id>, given: &Value) -> (Id, Value) 
         ("contexts", Value::Null),
         ("integration_types", json!([0])),
     ] {
-        if definition.get(key).is_none() {
+        if definition[key].is_null() {
             definition[key] = default;
         }
     }
@@ -209,60 +209,52 @@ fn check_options(options: &Value, at: &str) -> Result<(), Refused> {
     if options.len() > 25 {
         return Err(Refused::length(&[at, "options"], 0, 25));
     }
-    let mut optional_seen = false;
     for (index, option) in options.iter().enumerate() {
         let number = index.to_string();
-        let refused = |key: &str, code: &str, text: &str| {
-            Refused::field(&[at, "options", &number, key], code, text)
-        };
-        check_name(&option["name"], &[at, "options", &number, "name"], true)?;
-        check_description(
-            &option["description"],
-            &[at, "options", &number, "description"],
-        )?;
-        if options
+        let path = |key| [at, "options", number.as_str(), key];
+        check_name(&option["name"], &path("name"), true)?;
+        check_description(&option["description"], &path("description"))?;
+        if options[..index]
             .iter()
-            .filter(|other| other["name"] == option["name"])
-            .count()
-            > 1
+            .any(|other| other["name"] == option["name"])
         {
-            let text = "Option name already exists";
-            return Err(refused(
-                "name",
+            let (code, text) = (
                 "APPLICATION_COMMAND_OPTIONS_NAME_ALREADY_EXISTS",
+                "Option name already exists",
+            );
+            return Err(Refused::field(&path("name"), code, text));
+        }
+        let optional_before = options[..index]
+            .iter()
+            .any(|other| other["required"] != true);
+        if option["required"] == true && optional_before {
+            let text = "Required options must be placed before non-required options";
+            return Err(Refused::field(
+                &path("required"),
+                "APPLICATION_COMMAND_OPTIONS_REQUIRED_INVALID",
                 text,
             ));
         }
         match option["type"].as_u64() {
             Some(1 | 2) => check_options(&option["options"], at)?,
-            Some(3..=11) => {
-                let required = option["required"].as_bool().unwrap_or(false);
-                if required && optional_seen {
-                    let text = "Required options must be placed before non-required options";
-                    return Err(refused(
-                        "required",
-                        "APPLICATION_COMMAND_OPTIONS_REQUIRED_INVALID",
-                        text,
-                    ));
-                }
-                optional_seen |= !required;
-            }
+            Some(3..=11) => check_choices(option, &path("choices"))?,
             _ => {
-                return Err(refused(
-                    "type",
+                return Err(Refused::field(
+                    &path("type"),
                     "BASE_TYPE_CHOICES",
                     "Value must be one of 1 to 11.",
                 ));
             }
         }
-        let choices = option["choices"].as_array().map_or(0, Vec::len);
-        if choices > 25 || choices > 0 && option["autocomplete"] == true {
-            return Err(refused(
-                "choices",
-                "BASE_TYPE_BAD_LENGTH",
-                "At most 25 choices, and none with autocomplete.",
-            ));
-        }
+    }
+    Ok(())
+}
+
+fn check_choices(option: &Value, path: &[&str]) -> Result<(), Refused> {
+    let choices = option["choices"].as_array().map_or(0, Vec::len);
+    if choices > 25 || choices > 0 && option["autocomplete"] == true {
+        let text = "At most 25 choices, and none with autocomplete.";
+        return Err(Refused::field(path, "BASE_TYPE_BAD_LENGTH", text));
     }
     Ok(())
 }

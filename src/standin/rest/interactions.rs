@@ -81,9 +81,6 @@ fn promise(state: &mut State, interaction: &Interaction, data: &Value) {
     draft.flags = Message::LOADING | ephemeral;
     let message = state.world.post_answer(interaction.id, draft);
     settle(state, interaction.id, Progress::Deferred, message);
-    if let Some(interaction) = state.world.interactions.get_mut(&interaction.id) {
-        interaction.ephemeral = ephemeral != 0;
-    }
 }
 
 fn update(

@@ -1,7 +1,5 @@
 //! `/channels/{id}/messages…` and typing.
 
-use std::time::Instant;
-
 use serde_json::{Value, json};
 
 use super::body::Body;
@@ -9,14 +7,15 @@ use super::{
     Answer, Call, NOTHING, can, need, need_speech, need_unarchived, number, ok, only, seen,
     snowflake,
 };
-use crate::standin::clock::Id;
+use crate::standin::clock::{Id, instant};
 use crate::standin::limits;
 use crate::standin::permissions as may;
 use crate::standin::refused::{self, Refused};
 use crate::standin::shared::State;
 use crate::standin::world::{Allowed, Kind, Message, Reference, intent};
 
-/// Milliseconds for which a nonce is remembered, after which an edit is of an old message, and for bulk deletes.
+/// Milliseconds for which a nonce is remembered, after which an edit is of an old message, and for
+/// bulk deletes.
 const NONCE_MS: u64 = 3 * 60 * 1000;
 const OLD_MS: u64 = 60 * 60 * 1000;
 const TOO_OLD_MS: u64 = 14 * 24 * 60 * 60 * 1000;
@@ -196,38 +195,25 @@ fn read_reference(
         return Err(refused::REPLY_WITHOUT_HISTORY.into());
     }
     let id = match &reference["message_id"] {
-        Value::String(id) => snowflake(id)?,
-        id => id.as_u64().ok_or_else(|| {
-            Refused::field(
-                &["message_reference", "message_id"],
-                "BASE_TYPE_REQUIRED",
-                "This field is required",
-            )
-        })?,
+        Value::Number(id) => id.as_u64().unwrap_or_default(),
+        id => snowflake(id.as_str().unwrap_or_default())?,
     };
     let elsewhere = reference["channel_id"]
         .as_str()
         .is_some_and(|given| given != channel.to_string());
+    let refused = |code, text: &str| Err(Refused::field(&["message_reference"], code, text));
     match state.world.message(channel, id).filter(|_| !elsewhere) {
-        Some(target) if !matches!(target.kind, 0 | 19 | 20 | 23) => {
-            let message = "Cannot reply to a system message";
-            Err(Refused::field(
-                &["message_reference"],
-                "REPLIES_CANNOT_REPLY_TO_SYSTEM_MESSAGE",
-                message,
-            ))
-        }
+        Some(target) if !matches!(target.kind, 0 | 19 | 20 | 23) => refused(
+            "REPLIES_CANNOT_REPLY_TO_SYSTEM_MESSAGE",
+            "Cannot reply to a system message",
+        ),
         Some(_) => Ok(Some(Reference {
             channel,
             message: Some(id),
             forward: false,
         })),
         None if reference["fail_if_not_exists"] == false => Ok(None),
-        None => Err(Refused::field(
-            &["message_reference"],
-            "REPLIES_UNKNOWN_MESSAGE",
-            "Unknown message",
-        )),
+        None => refused("REPLIES_UNKNOWN_MESSAGE", "Unknown message"),
     }
 }
 
@@ -255,7 +241,7 @@ fn edit(state: &mut State, call: &Call, channel: Id, id: Id) -> Answer {
 fn count_old_edit(state: &mut State, channel: Id) -> Result<(), Refused> {
     let taken = state
         .limits
-        .take_one(limits::OLD_EDIT, &channel.to_string(), Instant::now());
+        .take_one(limits::OLD_EDIT, &channel.to_string(), instant());
     taken.map(|_| ()).map_err(|over| Refused {
         status: 429,
         code: 30046,
@@ -346,7 +332,8 @@ fn react(
     }
 }
 
-/// Tells whether a text is taken for an emoji: a short one outside ASCII, a keycap, or `name:id` of an own one.
+/// Tells whether a text is taken for an emoji: a short one outside ASCII, a keycap, or `name:id` of
+/// an own one.
 fn is_emoji(text: &str) -> bool {
     let custom = text
         .rsplit_once(':')

@@ -1,4 +1,5 @@
-//! Interactions: commands, buttons, menus and forms that people use, and how far the bot's answer has come.
+//! Interactions: commands, buttons, menus and forms that people use, and how far the bot's answer
+//! has come.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -58,8 +59,6 @@ pub(crate) struct Interaction {
     pub(crate) original: Option<Id>,
     /// Messages after the first answer.
     pub(crate) follow_ups: Vec<Id>,
-    /// Whether the promised first answer will be seen by one person alone.
-    pub(crate) ephemeral: bool,
 }
 
 impl Interaction {
@@ -88,7 +87,6 @@ impl World {
             progress: Progress::Waiting,
             original: None,
             follow_ups: vec![],
-            ephemeral: false,
         };
         let data = self.show_interaction(&interaction);
         let channel = interaction.asked.channel;

@@ -54,7 +54,8 @@ impl World {
         id
     }
 
-    /// Writes the mentions of a text as Discord's clients send them: `@name` and `@&role` become ids.
+    /// Writes the mentions of a text as Discord's clients send them: `@name` and `@&role` become
+    /// ids.
     pub(crate) fn with_mentions(&self, text: &str) -> String {
         let roles = self
             .guilds
@@ -129,13 +130,30 @@ impl World {
                 joined_ms,
             });
         }
-        let data = self.member_data(guild, id);
-        self.tell_guild("GUILD_MEMBER_ADD", data, intent::GUILD_MEMBERS, guild);
+        if id == self.bot.id {
+            let data = self
+                .guilds
+                .get(&guild)
+                .map(|guild| self.show_guild_create(guild, false));
+            self.tell_guild(
+                "GUILD_CREATE",
+                data.unwrap_or_default(),
+                intent::GUILDS,
+                guild,
+            );
+        } else {
+            let data = self.member_data(guild, id);
+            self.tell_guild("GUILD_MEMBER_ADD", data, intent::GUILD_MEMBERS, guild);
+        }
         id
     }
 
     /// Takes somebody off a server and tells everybody.
     pub(crate) fn leave_guild(&mut self, guild: Id, user: Id) {
+        if user == self.bot.id {
+            let data = json!({ "id": guild.to_string() });
+            self.tell_guild("GUILD_DELETE", data, intent::GUILDS, guild);
+        }
         if let Some(guild) = self.guilds.get_mut(&guild) {
             guild.members.remove(&user);
         }
@@ -169,5 +187,19 @@ mod tests {
             written,
             format!("<@{ada}>, <@{adam}> @adaman <@&{role}> a@b é")
         );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_text_without_names_stays_as_it_is(text in "[^@]{0,80}") {
+            proptest::prop_assert_eq!(World::demo().with_mentions(&text), text);
+        }
+
+        #[test]
+        fn any_text_is_written_and_read(text in ".{0,80}", at in 0usize..4) {
+            let marks = ["@", "@&", "<@", "`"];
+            let written = World::demo().with_mentions(&format!("{}{text}{}ada", marks[at], marks[at]));
+            crate::standin::world::text::mentions_in(&written);
+        }
     }
 }

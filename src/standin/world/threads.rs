@@ -134,6 +134,14 @@ impl World {
         if known && !thread.members.contains_key(&user) {
             thread.members.insert(user, now);
             self.tell_membership(channel, user, true);
+            // To a private thread the bot comes as to a new one.
+            if user == self.bot.id
+                && let Some(place) = self.channels.get(&channel)
+                && place.kind == Kind::PrivateThread
+            {
+                let data = self.show_channel(place);
+                self.tell("THREAD_CREATE", data, intent::GUILDS, channel);
+            }
         }
     }
 
