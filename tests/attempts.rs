@@ -22,7 +22,7 @@ use innkeeper::domain::grant::Level;
 use innkeeper::domain::money::Usd;
 use serde_json::{Value, json};
 
-use real::provider::{bash, says};
+use real::provider::{bash, calls, says};
 use real::{House, gate, thread_of, turn_of};
 
 /// Words that stand only where no agent of this chat may read; none may ever reach the model.
@@ -34,7 +34,7 @@ fn scenario(turns: Vec<Value>) -> Value {
     json!({
         "routes": [{
             "when": {"first_user_contains": OTHER},
-            "turns": [bash(&gate("other")), says("The other chat is done.")],
+            "turns": [calls("Bash", json!({"command": gate("other"), "timeout": 600_000})), says("The other chat is done.")],
         }],
         "turns": turns,
         "usage": {"input_tokens": 100, "output_tokens": 10,
@@ -298,6 +298,7 @@ fn furnish(house: &House, other: &str, thread: &str) -> Places {
         vec!["config", "filter.x.clean", &trap("filter")],
     ] {
         let done = std::process::Command::new("git")
+            .args(["-c", "safe.directory=*"])
             .args(args)
             .current_dir(&workspace)
             .status();
@@ -444,7 +445,7 @@ fn attempts(house: &House, places: &Places, other: &str) -> Vec<Attempt> {
         read("(allowed) a forged speaker in a file", &format!("{work}/forged.txt")),
         run(
             "(allowed) git commit",
-            "git init -q repo && cd repo && echo a > a && git add a && git commit -qm a && git log --format='by <%ae>'".to_owned(),
+            "(git init -q repo && cd repo && echo a > a && git add a && git commit -qm a && git log --format='by <%ae>')".to_owned(),
         ),
         run("Bash: git status in a hostile repository", "git status --short | head -3".to_owned()),
         run("Bash: kills processes of another chat", format!("kill -9 {}; pkill -9 -f claude; true", victims.join(" "))),

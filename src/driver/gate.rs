@@ -285,10 +285,15 @@ fn account(
         return Ok(AccountId(fixed.clone()));
     }
     let whose = match house.account_by {
-        AccountBy::Project => format!("project/{}", permit.project()),
+        AccountBy::Project => account_kind(permit.project()),
         AccountBy::Guest => format!("guest/{}", request.author.member),
     };
     house.store.account(&whose, random_account)
+}
+
+/// Returns what a project's own account is kept under.
+pub fn account_kind(project: &Slug) -> String {
+    format!("project/{project}")
 }
 
 fn workdir(house: &House, project: Option<&Project>, thread: ThreadId) -> String {

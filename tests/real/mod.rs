@@ -209,7 +209,12 @@ impl House {
                 .collect()
         };
         self.until("a receipt", |house| {
-            receipts(house).len() >= number && house.store.unfinished().unwrap().is_empty()
+            receipts(house).len() >= number
+                && house
+                    .store
+                    .open_turns(thread_of(thread))
+                    .unwrap()
+                    .is_empty()
         })
         .await;
         receipts(self).pop().unwrap()
