@@ -145,7 +145,7 @@ fn rows(buttons: &[Button]) -> Vec<CreateActionRow> {
 fn listed(files: &[Upload]) -> Value {
     let files = files.iter().enumerate();
     files
-        .map(|(id, file)| json!({ "id": id, "filename": file.name }))
+        .map(|(id, file)| json!({ "id": id.to_string(), "filename": file.name }))
         .collect()
 }
 
