@@ -31,7 +31,9 @@ fn office() -> (tempfile::TempDir, Office) {
             project("notes"),
             project("shop"),
         ])),
-        clock: Arc::new(TokioClock::starting_at(NOW)),
+        clock: clock.clone(),
+        surface: Arc::new(surface.clone()),
+        sandbox: Arc::new(sandbox(home.path())),
     };
     (home, office)
 }

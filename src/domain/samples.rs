@@ -164,6 +164,7 @@ pub(crate) fn turn(id: u64, thread: ThreadId, stage: Stage) -> TurnRecord {
         stage,
         project: slug("site"),
         level: Level::Chat,
+        extras: Vec::new(),
         model: "haiku".into(),
         hold: Usd::ZERO,
         month: None,

@@ -76,6 +76,9 @@ pub struct TurnRecord {
     pub project: Slug,
     /// The author's level at the start.
     pub level: Level,
+    /// The chat's other projects that count in this turn, with the author's level on each: at least `chat`.
+    #[serde(default)]
+    pub extras: Vec<(Slug, Level)>,
     /// The model it runs with.
     pub model: String,
     /// The model families that it may use, sub-agents included; `None`: every one (owners).

@@ -16,7 +16,7 @@ use super::ports::{Nonce, Post, Surface, SurfaceError};
 
 /// One thing that the surface was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(crate) enum Said {
     Thread {
         message: MessageId,
         name: String,
@@ -45,14 +45,14 @@ struct Memory {
 
 /// A surface in memory. Message ids are made from the clock, as Discord makes them.
 #[derive(Clone, Debug)]
-pub(super) struct FakeSurface {
+pub(crate) struct FakeSurface {
     memory: Arc<Mutex<Memory>>,
     changed: watch::Sender<u64>,
     clock: Arc<dyn Clock>,
 }
 
 impl FakeSurface {
-    pub(super) fn new(clock: Arc<dyn Clock>) -> FakeSurface {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> FakeSurface {
         let memory = Memory {
             said: Vec::new(),
             failures: VecDeque::new(),
@@ -66,16 +66,16 @@ impl FakeSurface {
     }
 
     /// Lets the next call of `verb` (`open_thread`, `post`, `edit`, `delete`) fail so.
-    pub(super) fn fails(&self, verb: &'static str, error: SurfaceError) {
+    pub(crate) fn fails(&self, verb: &'static str, error: SurfaceError) {
         self.lock().failures.push_back((verb, error));
     }
 
-    pub(super) fn said(&self) -> Vec<Said> {
+    pub(crate) fn said(&self) -> Vec<Said> {
         self.lock().said.clone()
     }
 
     /// Waits until what was said fits.
-    pub(super) async fn until(&self, fits: impl Fn(&[Said]) -> bool) -> Vec<Said> {
+    pub(crate) async fn until(&self, fits: impl Fn(&[Said]) -> bool) -> Vec<Said> {
         let mut changes = self.changed.subscribe();
         loop {
             let said = self.said();

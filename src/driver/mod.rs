@@ -5,6 +5,7 @@
 //! and `outbox` talk to people. Nothing in here decides what a pure room could decide.
 
 pub mod alarm;
+pub mod chat_commands;
 pub mod chat_task;
 pub mod clock;
 pub mod context;
@@ -19,6 +20,7 @@ pub mod inbound;
 pub mod inbox;
 pub mod launch;
 pub mod live_message;
+pub mod newest;
 pub mod outbox;
 pub mod ports;
 pub mod produced;
@@ -27,6 +29,8 @@ pub mod run_turn;
 pub mod slots;
 pub mod threads;
 pub mod turn_directory;
+pub mod warnings;
+pub mod which_project;
 
 #[cfg(test)]
-mod fakes;
+pub(crate) mod fakes;

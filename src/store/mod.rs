@@ -21,6 +21,7 @@ mod guests;
 mod intake;
 mod ledger;
 mod open;
+mod pending;
 mod record;
 mod table;
 mod turns;

@@ -11,6 +11,7 @@ use crate::domain::chat::Chat;
 use crate::domain::grant::Grant;
 use crate::domain::guest::Guest;
 use crate::domain::ledger::{Counted, Entry, Hold, Tally};
+use crate::domain::request::Pending;
 use crate::domain::time::Moment;
 use crate::domain::turn_record::TurnRecord;
 
@@ -66,6 +67,8 @@ pub(super) struct Inner {
     pub(super) counts: Table<Counted>,
     /// Single facts about the house, by name.
     pub(super) facts: Table<String>,
+    /// Requests whose project is still to be chosen.
+    pub(super) pending: Table<Pending>,
 }
 
 impl Store {
@@ -121,11 +124,17 @@ impl Store {
                 refusals: Table::open(&db, "refusals")?,
                 counts: Table::keyed(&db, "counts", |counted: &Counted| id_key(counted.turn.0))?,
                 facts: Table::open(&db, "facts")?,
+                pending: Table::keyed(&db, "pending", |pending: &Pending| id_key(pending.turn.0))?,
                 flusher: Flusher::default(),
                 marker: path.join(MARKER),
                 db,
             }),
         })
+    }
+
+    /// Returns the bytes that the store takes on the disk.
+    pub fn size(&self) -> Result<u64, StoreError> {
+        Ok(self.inner.db.size_on_disk()?)
     }
 
     /// Writes down that the store is there and whole, in its records first.
@@ -170,7 +179,7 @@ impl Store {
 
 impl Inner {
     /// Returns the tables from which everything else follows.
-    pub(super) fn primary(&self) -> [&dyn AnyTable; 13] {
+    pub(super) fn primary(&self) -> [&dyn AnyTable; 14] {
         [
             &self.guests,
             &self.grants,
@@ -185,6 +194,7 @@ impl Inner {
             &self.refusals,
             &self.counts,
             &self.facts,
+            &self.pending,
         ]
     }
 
