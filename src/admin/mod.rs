@@ -15,6 +15,8 @@ mod spend;
 mod status;
 
 #[cfg(test)]
+mod doors;
+#[cfg(test)]
 mod tests;
 
 pub use act::Act;

@@ -165,7 +165,13 @@ const FIXED: [(&str, &str); 15] = [
     ("MPLBACKEND", "Agg"),
 ];
 
-/// Returns the environment of a run, each name once. The owner's own come last and win, except over what the run is found by.
+/// Returns the environment of a run, each name once.
+///
+/// No variable names a small model (`ANTHROPIC_SMALL_FAST_MODEL`, `ANTHROPIC_DEFAULT_HAIKU_MODEL`): with another provider
+/// address than the CLI's own, which the meter is, its background calls then use the run's model, which the author may use;
+/// an alias in either variable would go to the provider as it stands (measured, 2.1.197).
+///
+///  The owner's own come last and win, except over what the run is found by.
 pub fn environment(surroundings: &Surroundings<'_>) -> Vec<(String, String)> {
     let own = [
         ("CLAUDE_CONFIG_DIR", surroundings.config_dir),

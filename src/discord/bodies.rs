@@ -142,7 +142,7 @@ fn rows(buttons: &[Button], menu: Option<&Menu>) -> Vec<CreateActionRow> {
 fn button(button: &Button) -> CreateButton {
     let style = match button {
         Button::Stop(_) => ButtonStyle::Danger,
-        Button::Details(_) | Button::Decide(_) => ButtonStyle::Secondary,
+        Button::Details(_) | Button::Retry(_) | Button::Decide(_) => ButtonStyle::Secondary,
         Button::Ask(_) => ButtonStyle::Primary,
     };
     CreateButton::new(button.id())

@@ -24,10 +24,10 @@ const PAGE: usize = 100;
 const PAGES: usize = 5;
 
 impl Outbound {
-    /// Returns what people wrote after `after`, oldest first, in all channels and active threads of the configured
+    /// Reads what people wrote after `after`, oldest first, in all channels and active threads of the configured
     /// servers. To be called after [`NewSession`](crate::driver::inbound::Inbound::NewSession), when it is known where
     /// something new stands. A place that cannot be read is left out; messages that were heard come as well.
-    pub async fn missed(&self, after: MessageId) -> Vec<InboundMessage> {
+    pub(super) async fn read_missed(&self, after: MessageId) -> Vec<InboundMessage> {
         let mut members = HashMap::new();
         let mut missed = Vec::new();
         for place in self.places.with_news(after) {

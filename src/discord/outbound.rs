@@ -15,7 +15,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::domain::ids::{ChannelId, GuildId, MemberId, MessageId, RoleId, ThreadId};
 use crate::domain::request::Attachment;
-use crate::driver::ports::{Nonce, Post, Surface, SurfaceError, Upload};
+use crate::driver::inbound::InboundMessage;
+use crate::driver::ports::{Nonce, Ours, Post, Surface, SurfaceError, Upload};
 
 use super::bodies::{self, Shape};
 use super::faults::{code, meaning};
@@ -249,6 +250,32 @@ impl Surface for Outbound {
         edited.map(drop).map_err(|error| meaning(error, needs))
     }
 
+    async fn ours_after(
+        &self,
+        channel: ChannelId,
+        after: MessageId,
+    ) -> Result<Vec<Ours>, SurfaceError> {
+        let path = format!("channels/{channel}/messages");
+        let call = Call::new("read history", Method::GET, path, Major::Channel(channel));
+        let call = call.query("after", after).query("limit", 100);
+        let page: Vec<Value> = self
+            .rest
+            .ask(call)
+            .await
+            .map_err(|error| meaning(error, "Read Message History"))?;
+        let me = self.places.me();
+        let own = page
+            .iter()
+            .filter(|raw| wire::id(&raw["author"]["id"]) == Some(me));
+        let mut ours: Vec<Ours> = own.filter_map(as_ours).collect();
+        ours.sort_by_key(|message| message.id);
+        Ok(ours)
+    }
+
+    async fn missed(&self, after: MessageId) -> Vec<InboundMessage> {
+        self.read_missed(after).await
+    }
+
     async fn delete(&self, channel: ChannelId, message: MessageId) -> Result<(), SurfaceError> {
         let path = format!("channels/{channel}/messages/{message}");
         let call = Call::new(
@@ -303,6 +330,23 @@ impl Surface for Outbound {
             Err(error) => Err(meaning(error, "View Channel")),
         }
     }
+}
+
+/// Messages of this flag made no sound (resources/message, "Message Flags").
+const SUPPRESS_NOTIFICATIONS: u64 = 1 << 12;
+
+/// Reads one of our messages, as far as it tells which one it is.
+fn as_ours(raw: &Value) -> Option<Ours> {
+    let rows = raw["components"].as_array().into_iter().flatten();
+    let buttons = rows.flat_map(|row| row["components"].as_array().into_iter().flatten());
+    Some(Ours {
+        id: MessageId(wire::id(&raw["id"])?),
+        reply_to: wire::id(&raw["message_reference"]["message_id"]).map(MessageId),
+        silent: raw["flags"].as_u64().unwrap_or(0) & SUPPRESS_NOTIFICATIONS != 0,
+        buttons: buttons
+            .filter_map(|button| button["custom_id"].as_str().map(str::to_owned))
+            .collect(),
+    })
 }
 
 #[cfg(test)]

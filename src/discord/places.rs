@@ -55,6 +55,11 @@ impl Places {
         self.known().user = user;
     }
 
+    /// Returns which user the bot is.
+    pub(super) fn me(&self) -> u64 {
+        self.known().user
+    }
+
     /// Returns who the bot is on this server.
     pub(super) fn myself(&self, guild: GuildId) -> Myself {
         let known = self.known();

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use secrecy::SecretString;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
@@ -64,6 +66,14 @@ pub enum Fatal {
     Deaf(String),
 }
 
+/// Returns the bot's own id, which a token's first part holds (Discord reference, "Authentication"): known before the first
+/// session, so that what an earlier process said can be told from what others said.
+fn own_id(token: &SecretString) -> Option<u64> {
+    let (first, _) = token.expose_secret().split_once('.')?;
+    let id = STANDARD_NO_PAD.decode(first.trim_end_matches('=')).ok()?;
+    std::str::from_utf8(&id).ok()?.parse().ok()
+}
+
 /// Discord, ready to be spoken to and to be listened to.
 #[derive(Clone, Debug)]
 pub struct Discord {
@@ -83,9 +93,13 @@ enum Heard {
 impl Discord {
     /// Returns Discord at the configured address. Nothing is asked yet.
     pub fn new(settings: DiscordSettings, rules: Arc<Rules>) -> Result<Discord, BadSettings> {
+        let places = Places::default();
+        if let Some(me) = own_id(&settings.token) {
+            places.be(me);
+        }
         Ok(Discord {
             rest: Rest::new(&settings.api_url, &settings.token)?,
-            places: Arc::default(),
+            places: Arc::new(places),
             settings,
             rules,
         })

@@ -18,6 +18,11 @@ macro_rules! snowflake {
         pub struct $name(pub u64);
 
         impl $name {
+            /// Returns the least id that Discord can make at this moment.
+            pub fn at(moment: Moment) -> $name {
+                $name(u64::try_from(moment.0.saturating_sub(DISCORD_EPOCH_MS)).unwrap_or(0) << 22)
+            }
+
             /// Returns when Discord made this id.
             pub fn made_at(self) -> Moment {
                 Moment(i64::try_from(self.0 >> 22).unwrap_or(i64::MAX - DISCORD_EPOCH_MS) + DISCORD_EPOCH_MS)

@@ -19,8 +19,6 @@ pub struct Hold {
     pub month: Month,
     /// How much is reserved.
     pub amount: Usd,
-    /// What the turn is known to have used so far, so that a restart does not begin to count from nothing.
-    pub counted: Usd,
     /// Since when.
     pub at: Moment,
 }

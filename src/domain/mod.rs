@@ -14,6 +14,7 @@ pub mod money;
 pub mod project;
 pub mod request;
 pub mod rules;
+pub mod said;
 pub mod time;
 pub mod turn_record;
 pub mod venue;

@@ -65,7 +65,7 @@ impl Request {
 
 /// A request that waits until its author has said which project it is about. Nothing is held or charged for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pending {
+pub struct Undecided {
     /// The turn that it will be.
     pub turn: TurnId,
     /// What was asked.

@@ -178,5 +178,6 @@ pub(crate) fn turn(id: u64, thread: ThreadId, stage: Stage) -> TurnRecord {
         stopped_by: None,
         parts: Vec::new(),
         receipt: None,
+        retry: false,
     }
 }

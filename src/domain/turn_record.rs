@@ -31,8 +31,10 @@ pub enum Stage {
 /// Whether one part of an answer has reached people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sent {
-    /// Not known to have been sent.
+    /// Not sent.
     No,
+    /// About to be sent, or sent: whether it arrived has to be looked up.
+    Trying,
     /// The message it is.
     Yes(MessageId),
     /// It cannot be sent; why was said in its place.
@@ -107,4 +109,7 @@ pub struct TurnRecord {
     pub parts: Vec<Part>,
     /// What the receipt will say, once known.
     pub receipt: Option<String>,
+    /// Whether people are offered to ask the same again: it could not be done, or not be continued.
+    #[serde(default)]
+    pub retry: bool,
 }

@@ -81,7 +81,7 @@ async fn opened(
     chat: Chat,
     record: &TurnRecord,
 ) -> anyhow::Result<Option<Chat>> {
-    if chat.closed {
+    if chat.closed && record.stage == Stage::Waiting {
         run_turn::drop_unheard(house, record).await?;
         return Ok(None);
     }

@@ -6,6 +6,7 @@ use crate::domain::turn_record::{Part, Sent, Stage, TurnRecord};
 use crate::present;
 use crate::store::StoreError;
 use crate::turn::collect::{self, DeliveryLimits, Plan};
+use crate::turn::end::End;
 use crate::turn::machine::Turn;
 
 use super::house::House;
@@ -26,7 +27,16 @@ pub fn plan(house: &House, chat: &Chat, turn: &Turn, record: &mut TurnRecord) {
     if hangs_on(chat, record) {
         call_by_name(record);
     }
+    record.retry = can_be_retried(turn);
     record.receipt = record.live.map(|_| present::live::receipt(turn));
+}
+
+/// Returns whether it is worth asking the same again: it was not refused, not stopped by people, and not answered.
+fn can_be_retried(turn: &Turn) -> bool {
+    matches!(
+        turn.end(),
+        Some(End::NotStarted(_) | End::SandboxLost | End::Early { .. } | End::Failed(_))
+    )
 }
 
 /// Returns whether the request is the message that its thread hangs on: it stands in the channel above, and Discord takes no
@@ -80,9 +90,13 @@ async fn show_receipt(house: &House, chat: &Chat, record: &TurnRecord) {
     let (Some(message), Some(receipt)) = (record.live, record.receipt.clone()) else {
         return;
     };
+    let retry = record.retry.then_some(Button::Retry(record.id));
+    let buttons = std::iter::once(Button::Details(record.id))
+        .chain(retry)
+        .collect();
     let post = Post {
         text: receipt,
-        buttons: vec![Button::Details(record.id)],
+        buttons,
         silent: true,
         ..Post::default()
     };

@@ -16,6 +16,8 @@ use crate::domain::venue::{self, Place, PlaceKind};
 use crate::present::notice;
 use crate::store::StoreError;
 
+use super::catch_up;
+use super::claims::Claims;
 use super::chat_commands;
 use super::context::Context;
 use super::details;
@@ -26,6 +28,7 @@ use super::inbound::{
     Inbound, InboundAsk, InboundChat, InboundMessage, InboundPress, InboundStop, Reply,
 };
 use super::newest;
+use super::notices;
 use super::ports::{Button, Choice, Nonce, Post, SurfaceError};
 use super::which_project;
 
@@ -37,6 +40,7 @@ const REFUSAL_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct Desk {
     house: Arc<House>,
     context: Context,
+    claims: Claims,
 }
 
 /// What a message is to us.
@@ -56,11 +60,13 @@ impl Desk {
         Desk {
             house,
             context: Context::default(),
+            claims: Claims::default(),
         }
     }
 
     /// Wakes every chat in which an earlier process left something undone.
     pub fn pick_up(&self) -> Result<usize, StoreError> {
+        notices::say_the_rest(&self.house)?;
         let mut threads: Vec<ThreadId> = self
             .house
             .store
@@ -83,7 +89,7 @@ impl Desk {
             Inbound::Edited { message, text, .. } => self.edited(message, &text).await,
             Inbound::Deleted { messages, .. } => self.deleted(&messages).await,
             Inbound::Gone { channel } => self.gone(channel).await,
-            Inbound::NewSession => Ok(()),
+            Inbound::NewSession => self.catch_up(),
         };
         if let Err(error) = outcome {
             // Nothing was let in: a request that could not be stored is a request that was not taken.
@@ -96,6 +102,15 @@ impl Desk {
         if !venue::is_ours(&house.rules, &message.place) {
             return Ok(());
         }
+        // One arrival at a time: what was missed is read again while new messages come in.
+        let Some(_claim) = self.claims.take(message.id.0) else {
+            return Ok(());
+        };
+        let age = house.now().since(message.id.made_at());
+        if age > catch_up::OLDEST || self.is_known(message.id)? {
+            return Ok(());
+        }
+        catch_up::note(house, message.id)?;
         let chat = house
             .store
             .chat(ThreadId(message.place.channel.0))?
@@ -105,17 +120,52 @@ impl Desk {
             None => None,
         };
         match meaning(&message, chat.as_ref(), level) {
-            Meaning::Nothing => {}
-            Meaning::Context => self
-                .context
-                .note(ThreadId(message.place.channel.0), quote(&message)),
-            Meaning::Request => {
-                if house.store.first_sight(message.id.0, house.now())? {
-                    self.requested(message, chat).await?;
-                }
+            Meaning::Nothing => Ok(()),
+            Meaning::Context => {
+                self.context
+                    .note(ThreadId(message.place.channel.0), quote(&message));
+                Ok(())
             }
+            Meaning::Request if age > house.rules.limits.catch_up => self.too_old(&message).await,
+            Meaning::Request => self.requested(message, chat).await,
         }
+    }
+
+    /// Returns whether something was made of this message already, in this process or an earlier one.
+    fn is_known(&self, message: MessageId) -> Result<bool, StoreError> {
+        Ok(self.house.store.was_seen(message.0)?
+            || self.house.store.turn(TurnId(message.0))?.is_some())
+    }
+
+    /// Reads what was missed while nobody listened, beside everything else.
+    fn catch_up(&self) -> Result<(), StoreError> {
+        let after = catch_up::begin(&self.house)?;
+        let desk = self.clone();
+        self.house.tracker.spawn(async move {
+            let missed = tokio::select! {
+                () = desk.house.cancel.cancelled() => return,
+                missed = desk.house.ports.surface.missed(after) => missed,
+            };
+            for message in missed {
+                desk.inbound(Inbound::Message(message)).await;
+            }
+        });
         Ok(())
+    }
+
+    async fn too_old(&self, message: &InboundMessage) -> Result<(), StoreError> {
+        self.notice(
+            message.place.channel,
+            Some(message.id),
+            notice::too_old(self.house.rules.limits.catch_up),
+        )?;
+        self.seen(message.id).await
+    }
+
+    /// Notes that everything that follows from a message is in the store, and puts it on disk.
+    async fn seen(&self, message: MessageId) -> Result<(), StoreError> {
+        self.house.store.first_sight(message.0, self.house.now())?;
+        self.house.store.flush().await
     }
 
     async fn requested(
@@ -125,21 +175,25 @@ impl Desk {
     ) -> Result<(), StoreError> {
         let (place, id) = (message.place, message.id);
         if message.withheld {
-            self.notice(place.channel, Some(id), notice::withheld());
-            return Ok(());
+            self.notice(place.channel, Some(id), notice::withheld())?;
+            return self.seen(id).await;
         }
         let request = request_of(message);
         match self.take(request.clone(), chat, place, TurnId(id.0), None)? {
             Ok(record) => {
-                self.house.store.flush().await?;
+                self.seen(id).await?;
                 self.hand_over(&record);
+                Ok(())
             }
             Err(Refusal::WhichProject { choices }) => {
-                which_project::ask(&self.house, request, place, TurnId(id.0), &choices).await?;
+                which_project::ask(&self.house, request, place, TurnId(id.0), &choices)?;
+                self.seen(id).await
             }
-            Err(refusal) => self.refuse(&request.author, place.channel, Some(id), &refusal)?,
+            Err(refusal) => {
+                self.refuse(&request.author, place.channel, Some(id), &refusal)?;
+                self.seen(id).await
+            }
         }
-        Ok(())
     }
 
     /// Passes the gate and stores the request with its chat, or says why not. Nothing runs before that is on disk.
@@ -232,12 +286,17 @@ impl Desk {
         if says_once(refusal) && !house.store.once(&once, house.now(), REFUSAL_EVERY)? {
             return Ok(());
         }
-        self.say(channel, message, text, asking(house, refusal));
-        Ok(())
+        self.say(channel, message, text, asking(house, refusal))
     }
 
-    fn notice(&self, channel: ChannelId, reply_to: Option<MessageId>, text: String) {
-        self.say(channel, reply_to, text, Vec::new());
+    /// Lets a notice be said; it is kept until it arrived.
+    fn notice(
+        &self,
+        channel: ChannelId,
+        reply_to: Option<MessageId>,
+        text: String,
+    ) -> Result<(), StoreError> {
+        self.say(channel, reply_to, text, Vec::new())
     }
 
     fn say(
@@ -246,26 +305,15 @@ impl Desk {
         reply_to: Option<MessageId>,
         text: String,
         buttons: Vec<Button>,
-    ) {
-        let house = self.house.clone();
-        let turn = TurnId(reply_to.map_or(0, |message| message.0));
-        self.house.tracker.spawn(async move {
-            let post = Post {
-                text: house.scrub(&text),
-                reply_to,
-                buttons,
-                ..Post::default()
-            };
-            match house
-                .ports
-                .surface
-                .post(channel, post, Nonce::of(turn, "n"))
-                .await
-            {
-                Ok(_) => {}
-                Err(error) => tracing::warn!(%channel, %error, "a notice could not be said"),
-            }
-        });
+    ) -> Result<(), StoreError> {
+        let about = TurnId(reply_to.map_or(0, |message| message.0));
+        let post = Post {
+            text,
+            reply_to,
+            buttons,
+            ..Post::default()
+        };
+        notices::say(&self.house, channel, &post, Nonce::of(about, "n"))
     }
 
     async fn edited(&self, message: MessageId, text: &str) -> Result<(), StoreError> {
@@ -275,12 +323,12 @@ impl Desk {
             .revise_waiting(TurnId(message.0), |record| {
                 record.request.text = text.to_owned();
             })?;
-        let pending = self.house.store.pending(TurnId(message.0))?;
-        if let Some(mut pending) = pending.clone() {
-            pending.request.text = text.to_owned();
-            self.house.store.put_pending(&pending)?;
+        let undecided = self.house.store.undecided(TurnId(message.0))?;
+        if let Some(mut undecided) = undecided.clone() {
+            undecided.request.text = text.to_owned();
+            self.house.store.put_undecided(&undecided)?;
         }
-        if changed.is_some() || pending.is_some() {
+        if changed.is_some() || undecided.is_some() {
             self.house.store.flush().await?;
         }
         Ok(())
@@ -288,7 +336,7 @@ impl Desk {
 
     async fn deleted(&self, messages: &[MessageId]) -> Result<(), StoreError> {
         for message in messages {
-            self.house.store.forget_pending(TurnId(message.0))?;
+            self.house.store.forget_undecided(TurnId(message.0))?;
             let taken_back = self
                 .house
                 .store
@@ -418,6 +466,7 @@ impl Desk {
         ) {
             (Some(Button::Stop(turn)), _) => self.stop_turn(turn, &press.by).await,
             (Some(Button::Details(turn)), _) => details::of(&self.house, turn, &press.by).await,
+            (Some(Button::Retry(turn)), _) => self.retry(turn, &press).await,
             (_, Some(Choice::Project(turn))) => self.choose(turn, &press).await,
             // Access is asked for and decided on in the office.
             (Some(Button::Ask(_) | Button::Decide(_)), _)
@@ -431,6 +480,46 @@ impl Desk {
             );
             Reply::from(notice::broken())
         })
+    }
+
+    /// Asks once more what a turn was asked that could not be done; the presser pays.
+    async fn retry(&self, turn: TurnId, press: &InboundPress) -> anyhow::Result<Reply> {
+        let house = &self.house;
+        let record = house
+            .store
+            .turn(turn)?
+            .filter(|record| record.retry && record.stage == Stage::Done);
+        let chat = match &record {
+            Some(record) => house.store.chat(record.thread)?.filter(|chat| !chat.closed),
+            None => None,
+        };
+        let (Some(mut record), Some(chat)) = (record, chat) else {
+            return Ok(Reply::from(notice::nothing_to_retry()));
+        };
+        if !house.store.first_sight(press.id.0, house.now())? {
+            return Ok(Reply::from(notice::seen_already()));
+        }
+        let place = Place {
+            guild: chat.guild,
+            channel: chat.place,
+            parent: chat.parent,
+            kind: PlaceKind::Thread,
+        };
+        let request = Request {
+            author: press.by.clone(),
+            ..record.request.clone()
+        };
+        match self.take(request, Some(chat), place, TurnId(press.id.0), None)? {
+            Ok(again) => {
+                // Pressed once: what follows has a button of its own if it fails as well.
+                record.retry = false;
+                house.store.put_turn(&record)?;
+                house.store.flush().await?;
+                self.hand_over(&again);
+                Ok(Reply::from(notice::trying_again()))
+            }
+            Err(refusal) => self.refused(&press.by, &refusal),
+        }
     }
 
     /// `/stop`.
@@ -491,21 +580,21 @@ impl Desk {
 
     /// Lets a request go on that waited for its author to choose a project.
     async fn choose(&self, turn: TurnId, press: &InboundPress) -> anyhow::Result<Reply> {
-        let pending = match which_project::chosen(&self.house, turn, press)? {
-            Ok(pending) => pending,
+        let undecided = match which_project::chosen(&self.house, turn, press)? {
+            Ok(undecided) => undecided,
             Err(text) => return Ok(Reply::from(text)),
         };
         let author = Person {
             // Those that the choice carries are newer than those of the request.
             roles: press.by.roles.clone(),
-            ..pending.request.author.clone()
+            ..undecided.request.author.clone()
         };
         let request = Request {
             author,
-            ..pending.request.clone()
+            ..undecided.request.clone()
         };
         let project = press.values.first().map(String::as_str);
-        match self.take(request.clone(), None, pending.place, turn, project)? {
+        match self.take(request.clone(), None, undecided.place, turn, project)? {
             Ok(record) => {
                 which_project::close(&self.house, &record, press).await?;
                 self.hand_over(&record);
@@ -630,6 +719,7 @@ fn new_record(chat: &Chat, request: Request, turn: TurnId, permit: &Permit) -> T
         stopped_by: None,
         parts: Vec::new(),
         receipt: None,
+        retry: false,
     }
 }
 

@@ -11,7 +11,7 @@ use crate::sandbox::SandboxError;
 use crate::turn::event::Event;
 
 use super::slots::Slot;
-use super::turn_directory::{Run, RunState, TurnDirectory};
+use super::turn_directory::{CHUNK, Run, RunState, TurnDirectory};
 
 /// Bytes of one line that are kept; a longer one is summarised.
 const LONGEST_LINE: usize = 4 * 1024 * 1024;
@@ -26,6 +26,8 @@ pub enum News {
     Event(Event),
     /// The turn may run now.
     Slot(Slot),
+    /// The stream was read as far as it goes for now.
+    CaughtUp,
     /// The stream was read up to `offset`, and said this.
     Read {
         /// Bytes from the start of the stream.
@@ -72,6 +74,7 @@ where
 pub async fn follow(turns: &TurnDirectory, run: Run, seen: u64, news: mpsc::Sender<News>) {
     let mut lines = Lines::new(LONGEST_LINE);
     let mut offset = 0;
+    let mut caught_up = false;
     let end = loop {
         let chunk = match while_away(&news, || turns.follow(&run, offset)).await {
             Ok(chunk) => chunk,
@@ -88,6 +91,10 @@ pub async fn follow(turns: &TurnDirectory, run: Run, seen: u64, news: mpsc::Send
         let events: Vec<_> = lines.push(&chunk.bytes).iter().flat_map(decode).collect();
         if news.send(News::Read { offset, events }).await.is_err() {
             return;
+        }
+        if !caught_up && chunk.state == RunState::Running && chunk.bytes.len() < CHUNK {
+            caught_up = true;
+            let _ = news.send(News::CaughtUp).await;
         }
         match chunk.state {
             RunState::Running => {}

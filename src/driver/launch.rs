@@ -11,6 +11,7 @@ use crate::domain::chat::Chat;
 use crate::domain::grant::Level;
 use crate::domain::ids::{ChannelId, MessageId, SessionId};
 use crate::domain::project::{Collect, Project, Workspace};
+use crate::domain::request::Attachment;
 use crate::domain::turn_record::TurnRecord;
 use crate::sandbox::{Confinement, Exec, Probe, SandboxError, shell};
 use crate::turn::event::{Collected, Trouble};
@@ -52,6 +53,10 @@ pub async fn launch(
             .open(&house.store, record)
             .map_err(|error| Trouble::Other(error.to_string()))?;
         return Ok(());
+    }
+    if record.seen > 0 {
+        // What was there is gone: to start again would do everything twice.
+        return Err(Trouble::Lost);
     }
     let probe = while_away(news, || house.turns.probe(&chat.account))
         .await
@@ -123,7 +128,7 @@ async fn bring_in(
             name: attachment.name.clone(),
             why,
         };
-        let channel = attachment_channel(chat, record, channel);
+        let channel = attachment_channel(chat, attachment, channel);
         let bytes = house
             .ports
             .surface
@@ -155,9 +160,8 @@ async fn bring_in(
 }
 
 /// Returns the channel in which the message with the file stands: the one above, for the message that a thread hangs on.
-fn attachment_channel(chat: &Chat, record: &TurnRecord, place: ChannelId) -> ChannelId {
-    let opens = record
-        .request
+fn attachment_channel(chat: &Chat, attachment: &Attachment, place: ChannelId) -> ChannelId {
+    let opens = attachment
         .message
         .is_some_and(|message| message.0 == chat.thread.0);
     if opens {

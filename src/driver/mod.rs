@@ -5,8 +5,10 @@
 //! and `outbox` talk to people. Nothing in here decides what a pure room could decide.
 
 pub mod alarm;
+pub mod catch_up;
 pub mod chat_commands;
 pub mod chat_task;
+pub mod claims;
 pub mod clock;
 pub mod context;
 pub mod deliver;
@@ -18,13 +20,16 @@ pub mod house;
 pub mod hub;
 pub mod inbound;
 pub mod inbox;
+pub mod joining;
 pub mod launch;
 pub mod live_message;
 pub mod newest;
+pub mod notices;
 pub mod outbox;
 pub mod ports;
 pub mod produced;
 pub mod provider;
+pub mod resume;
 pub mod run_turn;
 pub mod slots;
 pub mod threads;

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use crate::domain::chat::Chat;
+use crate::domain::ids::MessageId;
 use crate::domain::turn_record::{Part, Sent, TurnRecord};
 use crate::present::notice;
 use crate::sandbox::SandboxError;
@@ -12,7 +13,7 @@ use crate::store::StoreError;
 
 use super::deliver;
 use super::house::House;
-use super::ports::{Nonce, Post, SurfaceError, Upload};
+use super::ports::{Nonce, Ours, Post, SurfaceError, Upload};
 
 /// The longest wait before Discord is tried again.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -24,14 +25,72 @@ pub async fn deliver(
     record: &mut TurnRecord,
 ) -> Result<(), StoreError> {
     for index in 0..record.parts.len() {
-        if record.parts[index].sent == Sent::No {
-            let sent = send(house, chat, record, index).await;
-            record.parts[index].sent = sent;
-            house.store.put_turn(record)?;
-            house.store.flush().await?;
-        }
+        let sent = match record.parts[index].sent {
+            Sent::Yes(_) | Sent::GivenUp => continue,
+            Sent::No => {
+                // From here on it may have arrived without our knowing.
+                record.parts[index].sent = Sent::Trying;
+                keep(house, record).await?;
+                send(house, chat, record, index).await
+            }
+            Sent::Trying => match arrived(house, chat, record, index).await {
+                Some(message) => Sent::Yes(message),
+                None => send(house, chat, record, index).await,
+            },
+        };
+        record.parts[index].sent = sent;
+        keep(house, record).await?;
     }
     Ok(())
+}
+
+async fn keep(house: &House, record: &TurnRecord) -> Result<(), StoreError> {
+    house.store.put_turn(record)?;
+    house.store.flush().await
+}
+
+/// Looks whether the part that was on its way when an earlier process ended has arrived. The platform forgets nonces within
+/// minutes and may change texts: but with one request on its way in a thread, an own message that is newer than all that is
+/// known to have arrived, and of the same make, is that part.
+async fn arrived(
+    house: &House,
+    chat: &Chat,
+    record: &TurnRecord,
+    index: usize,
+) -> Option<MessageId> {
+    let known = record.parts.iter().filter_map(|part| match part.sent {
+        Sent::Yes(message) => Some(message),
+        _ => None,
+    });
+    let after = known
+        .chain(record.live)
+        .chain(record.request.message)
+        .max()?;
+    let reply_to = reply_to(chat, record, index);
+    let mut wait = Duration::from_secs(1);
+    loop {
+        match house.ports.surface.ours_after(chat.place, after).await {
+            Ok(ours) => {
+                let same = |message: &&Ours| {
+                    !message.silent && message.buttons.is_empty() && message.reply_to == reply_to
+                };
+                return ours.iter().find(same).map(|message| message.id);
+            }
+            Err(SurfaceError::Away(_)) => {
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(LONGEST_WAIT);
+            }
+            Err(_) => return None,
+        }
+    }
+}
+
+/// The first part replies to the request, where a reply can reach it.
+fn reply_to(chat: &Chat, record: &TurnRecord, index: usize) -> Option<MessageId> {
+    record
+        .request
+        .message
+        .filter(|_| index == 0 && !deliver::hangs_on(chat, record))
 }
 
 async fn send(house: &House, chat: &Chat, record: &TurnRecord, index: usize) -> Sent {
@@ -42,10 +101,7 @@ async fn send(house: &House, chat: &Chat, record: &TurnRecord, index: usize) -> 
         let (files, missing) = fetch(house, chat, &part).await;
         let post = Post {
             text: with_lines(&part.text, &missing),
-            reply_to: record
-                .request
-                .message
-                .filter(|_| index == 0 && !deliver::hangs_on(chat, record)),
+            reply_to: reply_to(chat, record, index),
             ping: Some(record.request.author.member).filter(|_| index == 0),
             files,
             ..Post::default()

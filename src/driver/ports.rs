@@ -13,6 +13,7 @@ use crate::domain::request::Attachment;
 use crate::sandbox::Sandbox;
 
 use super::clock::Clock;
+use super::inbound::InboundMessage;
 
 /// A button on one of our messages. Its `custom_id` carries all that is to be known, so that it works after restarts;
 /// whoever presses is asked at the gate as if nothing had been offered.
@@ -22,6 +23,8 @@ pub enum Button {
     Stop(TurnId),
     /// Gives every step of this turn as a file that only the presser sees.
     Details(TurnId),
+    /// Asks once more what this turn was asked.
+    Retry(TurnId),
     /// Asks the admins for access: to this project, or to whichever they choose.
     Ask(Option<Slug>),
     /// Answers somebody who asked for access.
@@ -50,6 +53,7 @@ impl Button {
         match self {
             Button::Stop(turn) => format!("1:stop:{turn}"),
             Button::Details(turn) => format!("1:details:{turn}"),
+            Button::Retry(turn) => format!("1:retry:{turn}"),
             Button::Ask(project) => format!("1:access:{}", written(project.as_ref())),
             Button::Decide(decide) => format!(
                 "1:decide:{}:{}:{}:{}",
@@ -69,6 +73,7 @@ impl Button {
         match action {
             "stop" => Some(Button::Stop(TurnId(rest.parse().ok()?))),
             "details" => Some(Button::Details(TurnId(rest.parse().ok()?))),
+            "retry" => Some(Button::Retry(TurnId(rest.parse().ok()?))),
             "access" => Some(Button::Ask(read(rest)?)),
             "decide" => {
                 let [level, member, channel, project] =
@@ -92,6 +97,7 @@ impl Button {
         match self {
             Button::Stop(_) => "Stop",
             Button::Details(_) => "Details",
+            Button::Retry(_) => "Retry",
             Button::Ask(_) => "Ask for access",
             Button::Decide(decide) => match decide.level {
                 Some(Level::View) => "Grant view",
@@ -216,6 +222,19 @@ fn to_base36(mut number: u64) -> String {
     }
 }
 
+/// One of our messages, as the platform shows it. Its text is not here: the platform may have changed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ours {
+    /// Its id.
+    pub id: MessageId,
+    /// What it replies to.
+    pub reply_to: Option<MessageId>,
+    /// Whether it was sent without a sound, as live messages are.
+    pub silent: bool,
+    /// The ids of its buttons.
+    pub buttons: Vec<String>,
+}
+
 /// Why something could not be said. The surface has already waited, retried and degraded where that is right
 /// (`429`, `5xx`, un-archiving a thread, a reply without history).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -268,6 +287,14 @@ pub trait Surface: Send + Sync + std::fmt::Debug {
         nonce: Nonce,
     ) -> Result<MessageId, SurfaceError>;
 
+    /// Returns our own messages in a channel that are newer than `after`, oldest first, at most a hundred: to find out after a
+    /// restart whether something that was on its way had arrived.
+    async fn ours_after(
+        &self,
+        channel: ChannelId,
+        after: MessageId,
+    ) -> Result<Vec<Ours>, SurfaceError>;
+
     /// Replaces text and buttons of one of our messages; its files stay. Never notifies anybody.
     async fn edit(
         &self,
@@ -278,6 +305,10 @@ pub trait Surface: Send + Sync + std::fmt::Debug {
 
     /// Deletes one of our messages; one that is gone is no error.
     async fn delete(&self, channel: ChannelId, message: MessageId) -> Result<(), SurfaceError>;
+
+    /// Returns what people wrote after this id in the places that the bot sees, oldest first, bounded in number: what was
+    /// missed while nobody listened. What was heard already is among it.
+    async fn missed(&self, after: MessageId) -> Vec<InboundMessage>;
 
     /// Puts a reaction on a message. Decoration: fire and forget, dropped under pressure.
     fn react(&self, channel: ChannelId, message: MessageId, emoji: &'static str);
@@ -335,6 +366,7 @@ mod tests {
         let table = [
             Button::Stop(TurnId(u64::MAX)),
             Button::Details(TurnId(1)),
+            Button::Retry(TurnId(1)),
             Button::Ask(Some(longest.clone())),
             Button::Ask(None),
             decide(Some(&longest), Some(Level::View)),

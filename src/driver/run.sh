@@ -31,19 +31,18 @@ code=$?
 exec 8<&-
 
 # However the agent ended: nothing of the run stays. In a namespace of our own that is everything we can see, else
-# whatever carries the mark.
-[ "${INNKEEPER_OWN_NAMESPACE-}" != yes ] || kill -s KILL -- -1 2>/dev/null
-round=0
-while [ $round -lt 50 ]; do
+# whatever carries the mark; looked for until two looks find nothing, because a process that is just becoming another
+# program shows no environment for a moment.
+round=0 quiet=0
+[ "${INNKEEPER_OWN_NAMESPACE-}" != yes ] || { kill -s KILL -- -1 2>/dev/null; quiet=2; }
+while [ $round -lt 50 ] && [ $quiet -lt 2 ]; do
   left=
   for f in $(grep -lszxF -- "INNKEEPER_RUN=$INNKEEPER_RUN" /proc/[0-9]*/environ); do
     p=${f#/proc/}; p=${p%/environ}
-    # 1: the first process of our own namespace carries the mark as well, and takes no signals from inside.
-    case $p in 1 | $$) continue;; esac
-    kill -s KILL "$p" 2>/dev/null && left=yes
+    [ "$p" = $$ ] || ! kill -s KILL "$p" 2>/dev/null || left=yes
   done
-  [ -n "$left" ] || break
-  round=$((round + 1)); sleep 0.05
+  if [ -n "$left" ]; then quiet=0; else quiet=$((quiet + 1)); fi
+  round=$((round + 1)); [ $quiet -ge 2 ] || sleep 0.05
 done
 
 printf '%s\n' "$code" >exit.new && mv -f exit.new exit

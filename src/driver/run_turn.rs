@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use crate::agent::event::Event as Told;
 use crate::domain::chat::Chat;
 use crate::domain::grant::Refusal;
 use crate::domain::money::Usd;
@@ -21,16 +22,19 @@ use crate::present::notice;
 use crate::turn::effect::{Effect, Timer};
 use crate::turn::event::{Event, Stop};
 use crate::turn::machine::Turn;
+use crate::turn::state::State;
 
 use super::deliver;
 use super::follower::{self, News, while_away};
 use super::gate;
 use super::house::House;
 use super::hub::Letter;
+use super::joining;
 use super::launch;
 use super::live_message::{self, LiveMessage};
 use super::newest;
 use super::ports::{Button, Post};
+use super::resume;
 use super::slots::Slot;
 use super::turn_directory::Run;
 use super::warnings;
@@ -61,6 +65,10 @@ pub async fn run(
         return deliver::rest(house, &chat, record).await;
     }
     let (sender, news) = mpsc::channel(NEWS);
+    let mut record = record;
+    if record.live.is_none() && record.stage != Stage::Waiting {
+        record.live = resume::live_message(house, &chat, &record).await;
+    }
     let now = house.now();
     let turn = Turn::new(
         gate::facts_of(house, &chat, &record),
@@ -87,6 +95,7 @@ pub async fn run(
         sender,
         words,
         slot: None,
+        catching_up: false,
         over: false,
     };
     running.begin().await?;
@@ -123,6 +132,9 @@ struct Running<'a> {
     sender: mpsc::Sender<News>,
     words: mpsc::UnboundedSender<(Run, Word)>,
     slot: Option<Slot>,
+    /// What an earlier process began is being read again: until that is done no timer fires, since what became of the turn
+    /// meanwhile stands in its stream.
+    catching_up: bool,
     over: bool,
 }
 
@@ -139,6 +151,7 @@ impl Running<'_> {
         if self.record.stage == Stage::Waiting {
             self.perform_all(effects).await?;
         } else {
+            self.catching_up = self.record.stage != Stage::Held;
             // The money is held already, and a turn that was admitted is not asked again.
             self.slot = self.house.slots.take(self.record.request.author.member);
             self.happen(Event::Held(self.record.hold)).await?;
@@ -193,25 +206,65 @@ impl Running<'_> {
                     .context("could not store the chat")?;
                 self.happen(Event::StopRequested(Stop::ThreadGone)).await
             }
-            Letter::Look => self.was_taken_back().map(|_| ()),
+            Letter::Look => self.look().await,
             Letter::Stop { .. } | Letter::Limit { .. } | Letter::Recheck => Ok(()),
         }
     }
 
     async fn take(&mut self, news: News) -> anyhow::Result<()> {
         match news {
-            News::Event(event) => self.happen(event).await,
+            News::Event(event) => {
+                // A sandbox that is away, or a run that is gone, is not caught up with: the clocks go on.
+                self.catching_up &= event == Event::Started;
+                self.happen(event).await
+            }
             News::Slot(slot) => {
                 self.slot = Some(slot);
                 self.admit().await
             }
             News::Read { offset, events } => {
                 for event in events {
+                    if let Told::Echo { id: Some(id), .. } = &event {
+                        joining::taken(self.house, &self.chat, id).await?;
+                    }
                     self.happen(Event::Agent(event)).await?;
                 }
-                self.record.seen = self.record.seen.max(offset);
-                Ok(())
+                self.note_seen(offset)
             }
+            News::CaughtUp => {
+                self.catching_up = false;
+                self.look().await
+            }
+        }
+    }
+
+    /// Notes how far the stream was read. With the next flush on disk: it only tells whether the stream shrank.
+    fn note_seen(&mut self, offset: u64) -> anyhow::Result<()> {
+        if offset <= self.record.seen || !matches!(self.record.stage, Stage::Held | Stage::Started)
+        {
+            return Ok(());
+        }
+        self.record.seen = offset;
+        self.house
+            .store
+            .put_turn(&self.record)
+            .context("could not store the turn")
+    }
+
+    /// Something new lies in the store: this request may have been taken back, another may join.
+    async fn look(&mut self) -> anyhow::Result<()> {
+        if self.was_taken_back()? || *self.turn.state() != State::Running || self.catching_up {
+            return Ok(());
+        }
+        match joining::next_steer(self.house, &self.chat, &self.record)? {
+            Some(steer) if !self.turn.untaken().contains(&steer.id) => {
+                self.happen(Event::Steered {
+                    id: steer.id,
+                    line: steer.line,
+                })
+                .await
+            }
+            _ => Ok(()),
         }
     }
 
@@ -290,6 +343,7 @@ impl Running<'_> {
             Some(author) => self.record.request.author = author,
             None => return self.happen(Event::Refused(Refusal::LeftServer)).await,
         }
+        joining::take_in_following(self.house, &self.chat, &mut self.record)?;
         match gate::hold(self.house, &self.chat, &mut self.record)? {
             Ok(amount) => {
                 self.save().await?;
@@ -542,6 +596,9 @@ impl Running<'_> {
     }
 
     fn next_timer(&self) -> Option<(Timer, Moment)> {
+        if self.catching_up {
+            return None;
+        }
         self.timers
             .iter()
             .min_by_key(|(_, at)| **at)

@@ -16,7 +16,7 @@ use crate::sandbox::{Confinement, Done, Exec, Probe, Sandbox, SandboxError, Targ
 /// The runner, the same for every sandbox.
 const RUNNER: &str = include_str!("run.sh");
 /// Bytes of the stream that one look gives at most.
-const CHUNK: usize = 256 * 1024;
+pub const CHUNK: usize = 256 * 1024;
 /// How long one look waits inside the sandbox.
 const WAIT: Duration = Duration::from_secs(20);
 /// How long a short command may take.

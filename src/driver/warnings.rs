@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::chat::Chat;
-use crate::domain::ids::{ChannelId, MemberId};
+use crate::domain::ids::MemberId;
 use crate::domain::ledger::Tally;
 use crate::domain::money::Usd;
 use crate::domain::turn_record::TurnRecord;
@@ -12,6 +12,7 @@ use crate::present::office_chats as words;
 use crate::store::StoreError;
 
 use super::house::House;
+use super::notices;
 use super::ports::{Nonce, Post};
 
 /// Longer than any month: what was said of one month is not said again in it. The key names the month.
@@ -64,7 +65,12 @@ fn warn(house: &Arc<House>, chat: &Chat, record: &TurnRecord) -> Result<(), Stor
         && let Some(mark) = due(house, &format!("guest/{member}/{month}"), budget, usage.guest)?
     {
         let text = words::guest_warning(mark.percent(), usage.guest.spent, budget, resets);
-        say(house, chat.place, record, "bg", Some(member), text);
+        let post = Post {
+            text,
+            ping: Some(member),
+            ..Post::default()
+        };
+        notices::say(house, chat.place, &post, Nonce::of(record.id, "bg"))?;
     }
     let catalogue = house.catalogue.with_budgets(&house.store.project_budgets()?);
     if let Some(budget) = catalogue.get(&record.project).and_then(|it| it.budget)
@@ -83,7 +89,11 @@ fn warn(house: &Arc<House>, chat: &Chat, record: &TurnRecord) -> Result<(), Stor
             budget,
             resets,
         );
-        say(house, admins, record, "bp", None, text);
+        let post = Post {
+            text,
+            ..Post::default()
+        };
+        notices::say(house, admins, &post, Nonce::of(record.id, "bp"))?;
     }
     Ok(())
 }
@@ -108,27 +118,6 @@ fn due(house: &House, of: &str, budget: Usd, tally: Tally) -> Result<Option<Mark
         Mark::Wholly => house.store.once(&format!("warned/100/{of}"), now, ONCE)?,
     };
     Ok(new.then_some(mark))
-}
-
-fn say(
-    house: &Arc<House>,
-    channel: ChannelId,
-    record: &TurnRecord,
-    what: &str,
-    ping: Option<MemberId>,
-    text: String,
-) {
-    let (house_, nonce) = (house.clone(), Nonce::of(record.id, what));
-    house.tracker.spawn(async move {
-        let post = Post {
-            text,
-            ping,
-            ..Post::default()
-        };
-        if let Err(error) = house_.ports.surface.post(channel, post, nonce).await {
-            tracing::warn!(%channel, %error, "a warning about a budget could not be said");
-        }
-    });
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::ids::{Slug, TurnId};
-use crate::domain::request::{Pending, Request};
+use crate::domain::request::{Undecided, Request};
 use crate::domain::time::Moment;
 use crate::domain::turn_record::TurnRecord;
 use crate::domain::venue::Place;
@@ -22,8 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(15 * 60);
 /// Choices of one menu (Discord).
 const CHOICES: usize = 25;
 
-/// Keeps the request and asks its author.
-pub(super) async fn ask(
+/// Keeps the request and asks its author. It is on disk with the next flush, which the caller makes.
+pub(super) fn ask(
     house: &Arc<House>,
     request: Request,
     place: Place,
@@ -31,7 +31,7 @@ pub(super) async fn ask(
     choices: &[Slug],
 ) -> Result<(), StoreError> {
     let now = house.now();
-    house.store.forget_pending_before(oldest(now))?;
+    house.store.forget_undecided_before(oldest(now))?;
     let post = Post {
         text: say::which_project(request.author.member, choices.len() > CHOICES),
         reply_to: request.message,
@@ -41,13 +41,12 @@ pub(super) async fn ask(
         }),
         ..Post::default()
     };
-    house.store.put_pending(&Pending {
+    house.store.put_undecided(&Undecided {
         turn,
         request,
         place,
         at: now,
     })?;
-    house.store.flush().await?;
     let house = house.clone();
     house.clone().tracker.spawn(async move {
         let surface = &house.ports.surface;
@@ -73,20 +72,20 @@ pub(super) fn chosen(
     house: &House,
     turn: TurnId,
     press: &InboundPress,
-) -> Result<Result<Pending, String>, StoreError> {
-    let Some(pending) = house.store.pending(turn)? else {
+) -> Result<Result<Undecided, String>, StoreError> {
+    let Some(undecided) = house.store.undecided(turn)? else {
         return Ok(Err(say::not_waiting()));
     };
-    if pending.request.author.member != press.by.member || pending.place.guild != press.guild {
+    if undecided.request.author.member != press.by.member || undecided.place.guild != press.guild {
         return Ok(Err(say::not_asked_of_you()));
     }
-    if pending.at < oldest(house.now()) {
-        house.store.forget_pending(turn)?;
+    if undecided.at < oldest(house.now()) {
+        house.store.forget_undecided(turn)?;
         return Ok(Err(say::not_waiting()));
     }
     // Of two choices made at once one takes it. It reaches the disk together with the turn that it becomes.
-    let taken = house.store.forget_pending(turn)?;
-    Ok(if taken { Ok(pending) } else { Err(say::not_waiting()) })
+    let taken = house.store.forget_undecided(turn)?;
+    Ok(if taken { Ok(undecided) } else { Err(say::not_waiting()) })
 }
 
 /// Makes sure that the request is on the disk as a turn, and shows what was chosen in place of the question.

@@ -3,6 +3,7 @@
 //! Names that people chose stand in code spans, so that nothing in them is mark-up.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use regex::Regex;
 
@@ -279,6 +280,7 @@ pub fn trouble(trouble: &Trouble) -> String {
         Trouble::Workspace(_) => format!("The project's directory cannot be used. {told}"),
         Trouble::Attachment { name, why } => attachment(name, why),
         Trouble::NotConfined(_) => format!("{} {told}", not_confined()),
+        Trouble::Lost => closed_after_restart(),
         Trouble::Full => format!("The sandbox has no room left. {told}"),
         Trouble::Other(_) => format!("The turn could not be started. {told}"),
     }
@@ -430,6 +432,9 @@ fn clean_line(line: &str) -> String {
 /// The mark on a request that waits for its turn.
 pub const WAITING_MARK: &str = "⏳";
 
+/// The mark on a request that joined the running turn.
+pub const JOINED_MARK: &str = "⤵️";
+
 /// The name of a thread whose own name a filter of the server refused.
 pub const PLAIN_THREAD_NAME: &str = "New request";
 
@@ -448,6 +453,24 @@ pub fn no_thread(permission: &str) -> String {
 /// Returns what a live message shows while the bot is away.
 pub fn interrupted() -> String {
     "⏸ I am restarting. The work goes on, and so will this message.".to_owned()
+}
+
+/// Returns what is said of a request that was made while the bot was away, too long ago to be answered now.
+pub fn too_old(limit: Duration) -> String {
+    format!(
+        "I was away when you asked this, and it is older than {}. Ask again if it still matters.",
+        super::units::duration(limit)
+    )
+}
+
+/// Returns what is said to a Retry that has nothing to retry any more.
+pub fn nothing_to_retry() -> String {
+    "There is nothing to try again here.".to_owned()
+}
+
+/// Returns what is said to somebody who lets a turn be tried again.
+pub fn trying_again() -> String {
+    "Trying again. You pay for this one.".to_owned()
 }
 
 /// Returns what is said when something of ours broke.

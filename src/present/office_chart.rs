@@ -247,10 +247,8 @@ mod tests {
     #[test]
     fn many_projects_share_the_last_colour_and_lose_nothing() {
         let names: Vec<String> = (0..9).map(|n| format!("p{n}")).collect();
-        let rows: Vec<(&str, &[(usize, u64)])> = names
-            .iter()
-            .map(|name| (name.as_str(), &[(1, 10_000)] as &[(usize, u64)]))
-            .collect();
+        let one: &[(usize, u64)] = &[(1, 10_000)];
+        let rows: Vec<_> = names.iter().map(|name| (name.as_str(), one)).collect();
         let days = grouped(&month(&rows));
         assert_eq!(days.projects.len(), COLOURS.len());
         let sum: Usd = days.projects.iter().flat_map(|(_, row)| row).copied().sum();

@@ -60,6 +60,9 @@ const ERRORS: usize = 4096;
 const LAST_WORDS: Duration = Duration::from_millis(20);
 /// How often a killed run is looked for before that is given up.
 const ROUNDS: u32 = 100;
+/// How many looks in a row must find nothing: a process that is just becoming another program shows no environment for
+/// a moment (seen).
+const QUIET: u32 = 2;
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -309,9 +312,11 @@ impl Sandbox for Local {
                 tokio::time::sleep(PAUSE).await;
             }
         }
+        let mut quiet = 0;
         for _ in 0..ROUNDS {
             let left = self.left(account, target)?;
-            if left.is_empty() {
+            quiet = if left.is_empty() { quiet + 1 } else { 0 };
+            if quiet == QUIET {
                 return Ok(());
             }
             for process in left {

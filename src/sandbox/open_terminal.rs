@@ -229,7 +229,7 @@ impl Sandbox for OpenTerminal {
 }
 
 /// Ends a run from inside: the agent is asked first, then everything that carries the mark is killed, and looked for
-/// again, until a look finds nothing. Where the account has a Unix user of its own and no other run, everything of
+/// again, until two looks find nothing (a process that is just becoming another program shows no environment). Where the account has a Unix user of its own and no other run, everything of
 /// that user is ended but the sweeper, its ancestors and their other children (the ends of its own pipes).
 const KILL: &str = r#"take DIR RUN ALONE
 marked() { grep -qszxF -- "INNKEEPER_RUN=$RUN" "/proc/$1/environ"; }
@@ -248,7 +248,7 @@ found() {
     grep -lszxF -- "INNKEEPER_RUN=$RUN" /proc/[0-9]*/environ
   fi
 }
-round=0
+round=0 quiet=0
 while [ $round -lt 100 ]; do
   left=
   for f in $(found); do
@@ -258,7 +258,8 @@ while [ $round -lt 100 ]; do
     case $(field "$p" State) in Z | X | '') continue;; esac
     kill -s KILL "$p" 2>/dev/null && left=yes
   done
-  [ -n "$left" ] || exit 0
+  if [ -n "$left" ]; then quiet=0; else quiet=$((quiet + 1)); fi
+  [ $quiet -lt 2 ] || exit 0
   round=$((round + 1)); sleep 0.05
 done
 exit 1

@@ -1,8 +1,9 @@
 //! The time and the ids of the stand-in's world.
 //!
-//! The room knows no other room, so it has a clock of its own; nothing else in it asks for the time. Ids always follow the real time, because clients judge
-//! an interaction by the age of its id. What the world itself judges (the age of a message, the life of an interaction)
-//! follows the world's time, which a test may move forward.
+//! The room knows no other room, so it has a clock of its own; nothing else in it asks for the
+//! time. Ids always follow the real time, because clients judge an interaction by the age of its
+//! id. What the world itself judges (the age of a message, the life of an interaction) follows the
+//! world's time, which a test may move forward.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,8 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Returns the world's time in milliseconds since 1970: the real time and whatever it was moved by.
+    /// Returns the world's time in milliseconds since 1970: the real time and whatever it was moved
+    /// by.
     pub(crate) fn now_ms(&self) -> u64 {
         wall_ms() + u64::try_from(self.moved.as_millis()).unwrap_or(u64::MAX / 2)
     }

@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::clock::{instant, rfc3339, wall_ms};
 use super::faults::{Effect, FaultAnswer, FaultBody};
+use super::files;
 use super::limits::{Standing, TooMany, rule_of};
 use super::refused::{self, Refused};
 use super::rest::{self, Call, Upload};
@@ -68,6 +69,23 @@ pub(crate) async fn serve(core: &Core, request: Request<Body>) -> Result<Respons
     match outcome {
         Some(outcome) if !cut => Ok(respond(outcome)),
         _ => Err(HungUp),
+    }
+}
+
+/// Serves an attachment; the path is what follows `/attachments/`. `Err` cuts the connection
+/// without an answer.
+pub(crate) async fn serve_file(core: &Core, path: &str) -> Result<Response<Body>, HungUp> {
+    let steps: Vec<&str> = std::iter::once("attachments")
+        .chain(path.split('/'))
+        .collect();
+    let Some(effect) = core.with(|state| state.faults.on_request("GET", &steps)) else {
+        return Ok(files::answer(core, path));
+    };
+    tokio::time::sleep(effect.delay).await;
+    match effect.answer {
+        _ if effect.hang_up || effect.lose_reply => Err(HungUp),
+        Some(answer) => Ok(respond(misbehave(&answer))),
+        None => Ok(files::answer(core, path)),
     }
 }
 

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RestRule {
-    /// Method and path, such as `PATCH /channels/*/messages/*`; `*` stands for one step of the path or any method.
+    /// Method and path, such as `PATCH /channels/*/messages/*`; `*` stands for one step of the path
+    /// or any method.
     on: String,
     status: Option<u16>,
     code: Option<u32>,

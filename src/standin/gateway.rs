@@ -10,7 +10,7 @@ use axum::extract::ws::{CloseFrame, Message as Frame, WebSocket};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::clock::instant;
+use super::clock::{Id, instant};
 use super::faults::{Blow, Faults, Trick};
 use super::shared::{Core, State};
 use super::world::{News, World, intent};
@@ -203,31 +203,51 @@ pub(crate) async fn serve(core: Arc<Core>, mut socket: WebSocket) {
     };
     let _ = connection.orders.send(Order::Send(hello.to_string()));
     let ended_well = loop {
-        tokio::select! {
+        let end = tokio::select! {
             biased;
-            order = ordered.recv() => match order {
-                Some(Order::Send(text)) => if socket.send(Frame::Text(text.into())).await.is_err() { break false },
-                Some(Order::Close(code, reason)) => {
-                    let _ = socket.send(Frame::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
-                    break false;
-                }
-                Some(Order::Drop) | None => break false,
-            },
-            frame = socket.recv() => match frame {
-                Some(Ok(Frame::Text(text))) => connection.hear(text.as_str()),
-                Some(Ok(Frame::Binary(bytes))) => connection.hear(&String::from_utf8_lossy(&bytes)),
-                Some(Ok(Frame::Close(frame))) => {
-                    break frame.is_some_and(|frame| matches!(frame.code, 1000 | 1001));
-                }
-                Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => {}
-                Some(Err(_)) | None => break false,
-            },
+            order = ordered.recv() => obey(&mut socket, order).await,
+            frame = socket.recv() => connection.receive(frame),
+        };
+        if let Some(ended_well) = end {
+            break ended_well;
         }
     };
     connection.end(ended_well);
 }
 
+/// Does what a connection is told; `Some` ends it, and says whether it ended well.
+async fn obey(socket: &mut WebSocket, order: Option<Order>) -> Option<bool> {
+    match order {
+        Some(Order::Send(text)) => {
+            let sent = socket.send(Frame::Text(text.into())).await;
+            sent.is_err().then_some(false)
+        }
+        Some(Order::Close(code, reason)) => {
+            let reason = reason.into();
+            let _ = socket
+                .send(Frame::Close(Some(CloseFrame { code, reason })))
+                .await;
+            Some(false)
+        }
+        Some(Order::Drop) | None => Some(false),
+    }
+}
+
 impl Connection {
+    /// Takes a frame; `Some` ends the connection, and says whether it ended well.
+    fn receive(&mut self, frame: Option<Result<Frame, axum::Error>>) -> Option<bool> {
+        match frame {
+            Some(Ok(Frame::Text(text))) => self.hear(text.as_str()),
+            Some(Ok(Frame::Binary(bytes))) => self.hear(&String::from_utf8_lossy(&bytes)),
+            Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => {}
+            Some(Ok(Frame::Close(frame))) => {
+                return Some(frame.is_some_and(|frame| matches!(frame.code, 1000 | 1001)));
+            }
+            Some(Err(_)) | None => return Some(false),
+        }
+        None
+    }
+
     fn hear(&mut self, text: &str) {
         if let Err((code, reason)) = self.take(text) {
             let _ = self.orders.send(Order::Close(code, reason));
@@ -334,15 +354,20 @@ impl Connection {
         };
         self.core.with(|state| {
             let State { world, gateway, .. } = state;
-            let id = data["guild_id"].as_str().and_then(|id| id.parse().ok()).unwrap_or_default();
-            if let (Some(guild), Some(session)) = (world.guilds.get(&id), gateway.sessions.get_mut(name)) {
-                let members: Vec<Value> = guild.members.keys().filter_map(|user| world.show_member(guild, *user)).collect();
-                let chunk = json!({
-                    "guild_id": id.to_string(), "members": members, "chunk_index": 0, "chunk_count": 1,
-                    "not_found": [], "nonce": data["nonce"],
-                });
-                session.dispatch("GUILD_MEMBERS_CHUNK", chunk, None);
-            }
+            let id = data["guild_id"].as_str().and_then(|id| id.parse().ok());
+            let guild = id.and_then(|id: Id| world.guilds.get(&id));
+            let (Some(guild), Some(session)) = (guild, gateway.sessions.get_mut(name)) else {
+                return;
+            };
+            let members = guild.members.keys();
+            let members: Vec<Value> = members
+                .filter_map(|user| world.show_member(guild, *user))
+                .collect();
+            let chunk = json!({
+                "guild_id": guild.id.to_string(), "members": members, "chunk_index": 0,
+                "chunk_count": 1, "not_found": [], "nonce": data["nonce"],
+            });
+            session.dispatch("GUILD_MEMBERS_CHUNK", chunk, None);
         });
         Ok(())
     }
@@ -388,9 +413,8 @@ fn check_login(world: &World, data: &Value) -> Result<u64, (u16, &'static str)> 
     if intents & intent::PRIVILEGED & !world.bot.privileged != 0 {
         return Err((4014, "Disallowed intent(s)."));
     }
-    if let Some(shard) = data["shard"].as_array()
-        && !matches!((shard.first().and_then(Value::as_u64), shard.get(1).and_then(Value::as_u64)), (Some(at), Some(of)) if at < of)
-    {
+    let shard = |index| data["shard"].get(index).and_then(Value::as_u64);
+    if !data["shard"].is_null() && (shard(0).is_none() || shard(0) >= shard(1)) {
         return Err((4010, "Invalid shard."));
     }
     Ok(intents)
@@ -483,6 +507,10 @@ mod tests {
         world.bot.privileged = intent::MESSAGE_CONTENT;
         let token = world.bot_token().to_owned();
         let login = |token: &str, intents: Value| json!({ "token": token, "intents": intents, "properties": {} });
+        let with_shard = |mut login: Value, shard| {
+            login["shard"] = shard;
+            login
+        };
         for (data, expected) in [
             (login(&token, json!(1 << 15 | 1)), Ok(1 << 15 | 1)),
             (login("x", json!(1)), Err(4004)),
@@ -490,6 +518,12 @@ mod tests {
             (login(&token, Value::Null), Err(4013)),
             (login(&token, json!(1 << 8)), Err(4014)),
             (json!({ "token": token, "intents": 1 }), Err(4002)),
+            (with_shard(login(&token, json!(1)), json!([0, 1])), Ok(1)),
+            (
+                with_shard(login(&token, json!(1)), json!([1, 1])),
+                Err(4010),
+            ),
+            (with_shard(login(&token, json!(1)), json!([0])), Err(4010)),
         ] {
             assert_eq!(
                 check_login(&world, &data).map_err(|(code, _)| code),

@@ -34,7 +34,8 @@ pub(crate) const RENAME: Rule = Rule::new("rename-channel", 2, 600_000);
 const GLOBAL: Rule = Rule::new("global", 50, 1_000);
 const OTHER: Rule = Rule::new("other", 20, 1_000);
 
-/// Returns the limit that a request comes under and the id that it counts for; None for requests without a limit.
+/// Returns the limit that a request comes under and the id that it counts for; None for requests
+/// without a limit.
 pub(crate) fn rule_of(method: &str, path: &[&str]) -> Option<(Rule, String)> {
     let rule = match (method, path) {
         (_, ["interactions", ..]) => return None,
@@ -51,7 +52,8 @@ pub(crate) fn rule_of(method: &str, path: &[&str]) -> Option<(Rule, String)> {
         ("PATCH", ["channels", _]) => Rule::new("change-channel", 5, 15_000),
         _ => OTHER,
     };
-    // The major parameter: channel or server; for webhooks id and token; for the rest the route itself.
+    // The major parameter: channel or server; for webhooks id and token; for the rest the route
+    // itself.
     let major = match path {
         ["channels" | "guilds", id, ..] => (*id).to_owned(),
         ["webhooks", id, token, ..] => format!("{id}/{token}"),

@@ -1,6 +1,8 @@
-//! The stand-in's own routes: the page, the world, acting as a person, faults, the record, the news.
+//! The stand-in's own routes: the page, the world, acting as a person, faults, the record, the
+//! news.
 //!
-//! They are for this machine alone: from loopback addresses, to a loopback name, from a page of a loopback origin.
+//! They are for this machine alone: from loopback addresses, to a loopback name, from a page of a
+//! loopback origin.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};

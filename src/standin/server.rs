@@ -21,7 +21,7 @@ use super::clock::instant;
 use super::faults::Blow;
 use super::shared::Core;
 use super::world::World;
-use super::{act, door, files, gateway, own};
+use super::{act, door, gateway, own};
 
 /// A connection is to be cut without an answer.
 #[derive(Debug, thiserror::Error)]
@@ -168,7 +168,7 @@ async fn answer(
         return door::serve(&core, request).await;
     }
     if let Some(file) = path.strip_prefix("/attachments/") {
-        return Ok(files::answer(&core, file));
+        return door::serve_file(&core, file).await;
     }
     if path.trim_end_matches('/') == "/gateway" {
         return Ok(open_gateway(core, request).await);

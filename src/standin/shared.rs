@@ -50,7 +50,8 @@ impl Core {
 
     /// Does something to the state, then tells everybody what came of it.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
-        // A panic of another holder leaves nothing half done that matters here: go on with the state as it is.
+        // A panic of another holder leaves nothing half done that matters here: go on with the
+        // state as it is.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = act(&mut state);
         let State {

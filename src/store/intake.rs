@@ -19,6 +19,11 @@ impl Store {
         Ok(first.is_ok())
     }
 
+    /// Returns whether this id was seen.
+    pub fn was_seen(&self, id: u64) -> Result<bool, StoreError> {
+        Ok(self.inner.intake.tree.contains_key(id_key(id))?)
+    }
+
     /// Returns whether something is to be said now: true at most once in `every`, for each key.
     pub fn once(&self, key: &str, now: Moment, every: Duration) -> Result<bool, StoreError> {
         let said = &self.inner.said;

@@ -183,30 +183,10 @@ impl Store {
                 project: permit.project().clone(),
                 month: permit.month(),
                 amount,
-                counted: Usd::ZERO,
                 at,
             })?;
             Ok(Ok(amount))
         })
-    }
-
-    /// Notes what a running turn is known to have used so far; a smaller amount than before changes nothing.
-    pub fn count(&self, turn: TurnId, so_far: Usd) -> Result<(), StoreError> {
-        let holds = &self.inner.holds;
-        let key = id_key(turn.0);
-        holds
-            .tree
-            .transaction(|tx| -> Result<(), Abort> {
-                let mut hold = holds
-                    .get_in(tx, &key)?
-                    .ok_or_else(|| abort(StoreError::NoHold(turn)))?;
-                if hold.counted < so_far {
-                    hold.counted = so_far;
-                    holds.put_in(tx, &key, &hold)?;
-                }
-                Ok(())
-            })
-            .map_err(ended)
     }
 
     /// Books what a turn cost, in place of what is held for it. Returns whether this call did it: the second does nothing.

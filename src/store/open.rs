@@ -11,7 +11,8 @@ use crate::domain::chat::Chat;
 use crate::domain::grant::Grant;
 use crate::domain::guest::Guest;
 use crate::domain::ledger::{Counted, Entry, Hold, Tally};
-use crate::domain::request::Pending;
+use crate::domain::request::Undecided;
+use crate::domain::said::Pending;
 use crate::domain::time::Moment;
 use crate::domain::turn_record::TurnRecord;
 
@@ -65,10 +66,12 @@ pub(super) struct Inner {
     pub(super) refusals: Table<LastRefusal>,
     /// What the meter counted for turns that are not done.
     pub(super) counts: Table<Counted>,
+    /// Messages that have not arrived yet, beside answers.
+    pub(super) pending: Table<Pending>,
     /// Single facts about the house, by name.
     pub(super) facts: Table<String>,
     /// Requests whose project is still to be chosen.
-    pub(super) pending: Table<Pending>,
+    pub(super) undecided: Table<Undecided>,
 }
 
 impl Store {
@@ -123,8 +126,11 @@ impl Store {
                 audit: Table::open(&db, "audit")?,
                 refusals: Table::open(&db, "refusals")?,
                 counts: Table::keyed(&db, "counts", |counted: &Counted| id_key(counted.turn.0))?,
+                pending: Table::keyed(&db, "pending", |pending: &Pending| pending.nonce.clone())?,
                 facts: Table::open(&db, "facts")?,
-                pending: Table::keyed(&db, "pending", |pending: &Pending| id_key(pending.turn.0))?,
+                undecided: Table::keyed(&db, "undecided", |undecided: &Undecided| {
+                    id_key(undecided.turn.0)
+                })?,
                 flusher: Flusher::default(),
                 marker: path.join(MARKER),
                 db,
@@ -179,7 +185,7 @@ impl Store {
 
 impl Inner {
     /// Returns the tables from which everything else follows.
-    pub(super) fn primary(&self) -> [&dyn AnyTable; 14] {
+    pub(super) fn primary(&self) -> [&dyn AnyTable; 15] {
         [
             &self.guests,
             &self.grants,
@@ -193,8 +199,9 @@ impl Inner {
             &self.audit,
             &self.refusals,
             &self.counts,
-            &self.facts,
             &self.pending,
+            &self.facts,
+            &self.undecided,
         ]
     }
 

@@ -23,14 +23,21 @@ impl Store {
 
     /// Keeps a turn, whole or not at all.
     pub fn put_turn(&self, turn: &TurnRecord) -> Result<(), StoreError> {
+        self.put_turns(std::slice::from_ref(turn))
+    }
+
+    /// Keeps several turns, all or none.
+    pub fn put_turns(&self, all: &[TurnRecord]) -> Result<(), StoreError> {
         let (turns, unfinished) = (&self.inner.turns, &self.inner.unfinished);
         (&turns.tree, &unfinished.tree)
             .transaction(|(turns_tx, unfinished_tx)| {
-                turns.put_in(turns_tx, &id_key(turn.id.0), turn)?;
-                if turn.stage == Stage::Done {
-                    unfinished_tx.remove(index_key(turn).as_str())?;
-                } else {
-                    unfinished.put_in(unfinished_tx, &index_key(turn), &())?;
+                for turn in all {
+                    turns.put_in(turns_tx, &id_key(turn.id.0), turn)?;
+                    if turn.stage == Stage::Done {
+                        unfinished_tx.remove(index_key(turn).as_str())?;
+                    } else {
+                        unfinished.put_in(unfinished_tx, &index_key(turn), &())?;
+                    }
                 }
                 Ok(())
             })

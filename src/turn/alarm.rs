@@ -29,6 +29,7 @@ fn trouble_alarm(trouble: &Trouble) -> Option<String> {
         ),
         Trouble::Workspace(why) => Some(format!("a workspace cannot be used: {why}")),
         Trouble::NotConfined(why) => Some(format!("commands cannot be confined: {why}")),
+        Trouble::Lost => Some("a run and its directory are gone from the sandbox".to_owned()),
         Trouble::Full => Some("the sandbox has no room left".to_owned()),
         Trouble::Other(why) => Some(format!("a turn could not be started: {why}")),
         Trouble::Attachment { .. } => None,

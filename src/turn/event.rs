@@ -96,6 +96,8 @@ pub enum Trouble {
     NotConfined(String),
     /// No room left in the sandbox.
     Full,
+    /// The run was there once and is gone with all that it left.
+    Lost,
     /// Anything else; the text goes to the log, not to people.
     Other(String),
 }

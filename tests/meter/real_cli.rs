@@ -87,6 +87,11 @@ fn program() -> PathBuf {
 
 /// Runs the agent's program through the meter and returns its result.
 async fn run(guest: &Guest, model: &str, tools: &str) -> Value {
+    run_with(guest, model, tools, "{}").await
+}
+
+/// Likewise, with settings.
+async fn run_with(guest: &Guest, model: &str, tools: &str, settings: &str) -> Value {
     let home = tempfile::tempdir().unwrap();
     let mut child = Command::new(program())
         .args([
@@ -99,6 +104,7 @@ async fn run(guest: &Guest, model: &str, tools: &str) -> Value {
             tools,
         ])
         .args(["--allowedTools", "Bash(echo:*)"])
+        .args(["--settings", settings])
         .current_dir(home.path())
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -231,6 +237,20 @@ async fn a_model_that_the_turn_may_not_use_never_reaches_the_provider() {
     let result = run(&guest, "opus", "").await;
     assert_eq!(result["is_error"], true, "{result}");
     assert_eq!(provider.asked().await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn what_the_agents_program_asks_beside_the_talk_uses_the_models_of_the_turn() {
+    let provider = Provider::start(json!({})).await;
+    let house = House::start(&provider.url("")).await;
+    let guest = guest_of(&house, Usd(1_000_000), "sonnet").await;
+    // A hook that asks a model takes the small one, as every call in the background does.
+    let hook = json!({"hooks": [{"type": "prompt", "prompt": "is this fine? $ARGUMENTS"}]});
+    let settings = json!({"hooks": {"UserPromptSubmit": [hook]}}).to_string();
+    let result = run_with(&guest, "sonnet", "", &settings).await;
+    let asked = provider.asked().await;
+    let models: Vec<&str> = asked.iter().filter_map(|ask| ask["model"].as_str()).collect();
+    assert_eq!(models, ["claude-sonnet-5"; 2], "{result}");
 }
 
 #[tokio::test]

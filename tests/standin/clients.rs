@@ -1,4 +1,5 @@
-//! Judges from outside: Discord's own description of its interface, and a client library in another language.
+//! Judges from outside: Discord's own description of its interface, and a client library in another
+//! language.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

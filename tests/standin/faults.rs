@@ -122,6 +122,35 @@ async fn a_rule_answers_in_place_of_the_route_until_it_is_cleared() {
 }
 
 #[tokio::test]
+async fn attachments_can_be_withheld() {
+    let house = House::open().await;
+    let file = json!([{"name": "a.csv", "base64": "YSxi"}]);
+    house
+        .act(json!({"as": "ada", "do": "say", "in": "data", "files": file}))
+        .await;
+    let world = house.standin.world();
+    let url = world["guilds"][0]["channels"][1]["messages"][0]["attachments"][0]["url"]
+        .as_str()
+        .unwrap();
+    house
+        .fault(json!({"on": "GET /attachments/**", "status": 403, "times": 1}))
+        .await;
+    assert_eq!(house.http.get(url).send().await.unwrap().status(), 403);
+    assert_eq!(
+        house
+            .http
+            .get(url)
+            .send()
+            .await
+            .unwrap()
+            .text()
+            .await
+            .unwrap(),
+        "a,b"
+    );
+}
+
+#[tokio::test]
 async fn an_unusable_rule_is_refused_with_a_sentence() {
     let house = House::open().await;
     let url = format!("{}/standin/faults", house.standin.url());

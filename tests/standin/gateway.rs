@@ -116,6 +116,21 @@ async fn a_client_that_comes_back_gets_what_it_missed() {
 }
 
 #[tokio::test]
+async fn a_client_whose_session_is_forgotten_logs_in_anew() {
+    let house = House::open().await;
+    let mut ear = house.serenity(INTENTS).await;
+    ear.hears("GUILD_CREATE").await;
+    house
+        .fault(json!([{"gateway": "forget"}, {"gateway": "drop"}]))
+        .await;
+    ear.hears("READY").await;
+    ear.hears("GUILD_CREATE").await;
+    house.say("ada", "data", "again").await;
+    assert_eq!(ear.hears_text().await, "again");
+    assert_eq!(house.gateway_count("logins").await, 2);
+}
+
+#[tokio::test]
 async fn events_can_be_doubled_shuffled_and_spoiled() {
     let house = House::open().await;
     let mut ear = house.serenity(INTENTS).await;

@@ -1,4 +1,5 @@
-//! What the stand-in's tests share: a running stand-in, a person's hand, the bot's REST, serenity's ear.
+//! What the stand-in's tests share: a running stand-in, a person's hand, the bot's REST, serenity's
+//! ear.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

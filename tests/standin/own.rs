@@ -243,6 +243,8 @@ async fn private_threads_and_servers_are_told_to_a_bot_that_comes_in() {
     house.say("ada", "quiet", "@innkeeper come").await;
     ear.hears("THREAD_CREATE").await;
     assert_eq!(ear.hears_text().await, format!("<@{}> come", house.bot));
+    let thread = house.standin.world()["guilds"][0]["channels"][1]["threads"][0].clone();
+    assert_eq!(thread["messages"][1]["pings"], json!(["innkeeper"]));
     house.act(json!({"as": "innkeeper", "do": "leave"})).await;
     ear.hears("GUILD_DELETE").await;
     house.act(json!({"as": "innkeeper", "do": "join"})).await;

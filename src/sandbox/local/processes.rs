@@ -135,7 +135,11 @@ mod tests {
             .env("INNKEEPER_RUN", &mark)
             .spawn()
             .unwrap();
-        // The child carries the mark as soon as it has become `sleep`, which spawn waits for.
+        // Just after its birth a program shows no environment yet.
+        let began = std::time::Instant::now();
+        while of_run(&mark).is_empty() {
+            assert!(began.elapsed().as_secs() < 30, "never found");
+        }
         let found = of_run(&mark);
         assert_eq!(found.len(), 1);
         assert!(of_run(&mark[..mark.len() - 1]).is_empty());

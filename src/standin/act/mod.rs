@@ -1,17 +1,19 @@
 //! `POST /standin/act`: what people do, with the refusals that Discord's clients would show them.
 //!
-//! A person can do here what a real client lets them do, and nothing else; only `raw`, `join`, `leave`, `roles` and
-//! `nick` are the world's own hand.
+//! A person can do here what a real client lets them do, and nothing else; only `raw`, `join`,
+//! `leave`, `roles` and `nick` are the world's own hand.
 //!
-//! Every action has `as` (a name or id) and `do`. Beyond `in`, `text`, `files`, `message` and `name` the verbs take:
-//! `say` `reply_to` and `ping` (true) · `delete` `messages` for several at once · `react` and `unreact` `emoji` ·
-//! `thread` `private` (false) · `poll` `question` and `answers` · `choose` `values` and `menu` (a custom id; the first menu
-//! where absent) · `archive`, `unarchive`, `lock`, `unlock` · `roles` `roles` · `nick` `nick` · `join` and `leave` `guild`
-//! (the first server where absent). A command's name has its subcommands behind spaces; a file among its options is
-//! `{"name", "base64"}`.
+//! Every action has `as` (a name or id) and `do`. Beyond `in`, `text`, `files`, `message` and
+//! `name` the verbs take: `say` `reply_to` and `ping` (true) · `delete` `messages` for several at
+//! once · `react` and `unreact` `emoji` · `thread` `private` (false) · `poll` `question` and
+//! `answers` · `choose` `values` and `menu` (a custom id; the first menu where absent) · `archive`,
+//! `unarchive`, `lock`, `unlock` · `roles` `roles` · `nick` `nick` · `join` and `leave` `guild`
+//! (the first server where absent). A command's name has its subcommands behind spaces; a file
+//! among its options is `{"name", "base64"}`.
 //!
-//! `command`, `press`, `choose` and `submit` wait for the first answer three seconds, as clients do, and for a promised
-//! one fifteen. After a bot has only said that it heard, a message that follows within two seconds counts as the answer.
+//! `command`, `press`, `choose` and `submit` wait for the first answer three seconds, as clients
+//! do, and for a promised one fifteen. After a bot has only said that it heard, a message that
+//! follows within two seconds counts as the answer.
 
 mod interact;
 mod options;

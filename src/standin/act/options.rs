@@ -125,6 +125,8 @@ impl<'a> Options<'a> {
         };
         let text = value.as_str();
         match option["type"].as_u64() {
+            // Whoever types 5 into a text has typed a text.
+            Some(3) if value.is_number() => self.text(option, &value.to_string()),
             Some(3) => self.text(option, text.ok_or_else(|| wrong("a text"))?),
             Some(4) => {
                 let number = value.as_i64().or(text.and_then(|text| text.parse().ok()));
@@ -237,7 +239,8 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Refuses a value that is none of the option's fixed choices; a choice's name stands for its value.
+/// Refuses a value that is none of the option's fixed choices; a choice's name stands for its
+/// value.
 fn check_choice(option: &Value, value: Value) -> Result<Value, Reason> {
     let choices = option["choices"]
         .as_array()

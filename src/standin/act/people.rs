@@ -1,4 +1,5 @@
-//! Memberships: roles, names, coming and going. The server is the first one, or the one that `guild` names.
+//! Memberships: roles, names, coming and going. The server is the first one, or the one that
+//! `guild` names.
 
 use serde_json::Value;
 

@@ -1,4 +1,5 @@
-//! The body of a message that is created, edited or given in answer: read and checked as strictly as Discord does.
+//! The body of a message that is created, edited or given in answer: read and checked as strictly
+//! as Discord does.
 
 use serde_json::{Value, json};
 
@@ -7,7 +8,8 @@ use crate::standin::clock::Id;
 use crate::standin::refused::{self, Refused};
 use crate::standin::world::{Allowed, Change, Draft, Message, NewFile};
 
-/// Flags that a bot may set on a new message: SUPPRESS_EMBEDS, SUPPRESS_NOTIFICATIONS, voice, Components V2.
+/// Flags that a bot may set on a new message: SUPPRESS_EMBEDS, SUPPRESS_NOTIFICATIONS, voice,
+/// Components V2.
 const SETTABLE: u64 = 1 << 2 | 1 << 12 | 1 << 13 | Message::COMPONENTS_V2;
 
 /// A message's body; None stands for what it does not name.
@@ -122,7 +124,8 @@ impl Body {
         if kept > 10 {
             return Err(refused::TOO_MANY_FILES.into());
         }
-        // Of the flags an edit may change SUPPRESS_EMBEDS both ways, and set Components V2 for good.
+        // Of the flags an edit may change SUPPRESS_EMBEDS both ways, and set Components V2 for
+        // good.
         let flags = self
             .flags
             .map(|flags| message.flags & !(1 << 2) | flags & (1 << 2 | Message::COMPONENTS_V2));

@@ -14,7 +14,8 @@ use crate::standin::refused::{self, Refused};
 use crate::standin::shared::State;
 use crate::standin::world::{Allowed, Kind, Message, Reference, intent};
 
-/// Milliseconds for which a nonce is remembered, after which an edit is of an old message, and for bulk deletes.
+/// Milliseconds for which a nonce is remembered, after which an edit is of an old message, and for
+/// bulk deletes.
 const NONCE_MS: u64 = 3 * 60 * 1000;
 const OLD_MS: u64 = 60 * 60 * 1000;
 const TOO_OLD_MS: u64 = 14 * 24 * 60 * 60 * 1000;
@@ -331,7 +332,8 @@ fn react(
     }
 }
 
-/// Tells whether a text is taken for an emoji: a short one outside ASCII, a keycap, or `name:id` of an own one.
+/// Tells whether a text is taken for an emoji: a short one outside ASCII, a keycap, or `name:id` of
+/// an own one.
 fn is_emoji(text: &str) -> bool {
     let custom = text
         .rsplit_once(':')

@@ -1,6 +1,7 @@
 //! Discord's REST interface: one request in, one answer out.
 //!
-//! The order is the real one's: rate limits, then the token, then the route, then permissions, then the body.
+//! The order is the real one's: rate limits, then the token, then the route, then permissions, then
+//! the body.
 
 mod body;
 mod channels;

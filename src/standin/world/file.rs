@@ -105,7 +105,8 @@ fn yes() -> bool {
     true
 }
 
-/// The demo's world in the form of a world file, so that there is one way to build a world. The ids are fixed.
+/// The demo's world in the form of a world file, so that there is one way to build a world. The ids
+/// are fixed.
 const DEMO: &str = r#"{
   "bot": { "name": "innkeeper", "id": "1213398211451555840" },
   "guilds": [{
@@ -125,7 +126,8 @@ const DEMO: &str = r#"{
 
 /// Returns the demo's world.
 pub(super) fn demo() -> World {
-    // The text above is tested to be a usable world file; the empty world stands only for the compiler.
+    // The text above is tested to be a usable world file; the empty world stands only for the
+    // compiler.
     parse(DEMO).unwrap_or_else(|_| {
         World::empty(Bot {
             id: 1,

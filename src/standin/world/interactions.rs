@@ -1,4 +1,5 @@
-//! Interactions: commands, buttons, menus and forms that people use, and how far the bot's answer has come.
+//! Interactions: commands, buttons, menus and forms that people use, and how far the bot's answer
+//! has come.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

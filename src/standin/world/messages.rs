@@ -1,4 +1,5 @@
-//! Posting, editing, deleting messages and reacting to them. Whether somebody may do so is for the caller to ask.
+//! Posting, editing, deleting messages and reacting to them. Whether somebody may do so is for the
+//! caller to ask.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -113,11 +114,12 @@ impl World {
             only_for: draft.only_for,
         };
         self.note_mentions(&mut message, &draft.allowed);
-        message.pings = self.notified(&message);
         if message.only_for.is_none() {
             self.set_archived(channel, false);
             self.join_mentioned(&message);
         }
+        // Whoever is mentioned in a private thread is in it by now, and sees it.
+        message.pings = self.notified(&message);
         if let Some(place) = self.channels.get_mut(&channel) {
             place.messages.insert(id, message);
         }
@@ -188,7 +190,8 @@ impl World {
         }
     }
 
-    /// Returns whom a new message notifies: whoever is mentioned in one way or another and sees the place.
+    /// Returns whom a new message notifies: whoever is mentioned in one way or another and sees the
+    /// place.
     fn notified(&self, message: &Message) -> Vec<Id> {
         let Some(guild) = self.guild_of(message.channel) else {
             return message.mentions.clone();
@@ -280,7 +283,8 @@ impl World {
         );
     }
 
-    /// Marks a message as gone; false if it was gone already. An ephemeral one leaves without a word.
+    /// Marks a message as gone; false if it was gone already. An ephemeral one leaves without a
+    /// word.
     fn mark_deleted(&mut self, channel: Id, id: Id) -> bool {
         let place = self.channels.get_mut(&channel);
         let Some(message) = place.and_then(|place| place.messages.get_mut(&id)) else {
@@ -296,7 +300,8 @@ impl World {
         }
     }
 
-    /// Puts somebody's reaction under a message, or takes it away; tells everybody if that changed anything.
+    /// Puts somebody's reaction under a message, or takes it away; tells everybody if that changed
+    /// anything.
     pub(crate) fn react(&mut self, channel: Id, id: Id, user: Id, emoji: &str, present: bool) {
         let place = self.channels.get_mut(&channel);
         let Some(message) = place.and_then(|place| place.messages.get_mut(&id)) else {

@@ -1,7 +1,7 @@
 //! The state of the stand-in's world: people, servers, channels, messages, commands, interactions.
 //!
-//! Pure: it does no input or output and knows no connection. What clients must be told is put into an outbox, which the
-//! owner of the world empties after each change.
+//! Pure: it does no input or output and knows no connection. What clients must be told is put into
+//! an outbox, which the owner of the world empties after each change.
 
 mod file;
 mod interactions;
@@ -184,7 +184,8 @@ pub(crate) struct Message {
     pub(crate) id: Id,
     pub(crate) channel: Id,
     pub(crate) author: Id,
-    /// Discord's message type: 0 normal, 19 reply, 18 thread created, 21 thread starter, 20 command's answer …
+    /// Discord's message type: 0 normal, 19 reply, 18 thread created, 21 thread starter, 20
+    /// command's answer …
     pub(crate) kind: u8,
     pub(crate) content: String,
     /// The world's time in milliseconds since 1970.
@@ -307,8 +308,8 @@ pub struct World {
 }
 
 impl World {
-    /// Returns the world of the demo: server *Demo* with `general` and `data`; `olga` (owner), `ada`, `ben`, `cleo`; the
-    /// bot `innkeeper` with the Message Content intent.
+    /// Returns the world of the demo: server *Demo* with `general` and `data`; `olga` (owner),
+    /// `ada`, `ben`, `cleo`; the bot `innkeeper` with the Message Content intent.
     pub fn demo() -> World {
         file::demo()
     }

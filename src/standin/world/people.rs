@@ -54,7 +54,8 @@ impl World {
         id
     }
 
-    /// Writes the mentions of a text as Discord's clients send them: `@name` and `@&role` become ids.
+    /// Writes the mentions of a text as Discord's clients send them: `@name` and `@&role` become
+    /// ids.
     pub(crate) fn with_mentions(&self, text: &str) -> String {
         let roles = self
             .guilds

@@ -325,7 +325,8 @@ impl World {
         shown
     }
 
-    /// Returns what the gateway tells about a server after the login: everything that the bot sees of it.
+    /// Returns what the gateway tells about a server after the login: everything that the bot sees
+    /// of it.
     pub(crate) fn show_guild_create(&self, guild: &Guild, all_members: bool) -> Value {
         let mut shown = guild.show();
         let visible = || {
@@ -361,7 +362,8 @@ impl World {
         shown
     }
 
-    /// Takes from a shown message what an application without the Message Content intent does not get.
+    /// Takes from a shown message what an application without the Message Content intent does not
+    /// get.
     pub(crate) fn censor(&self, shown: &mut Value) {
         let bot = self.bot.id.to_string();
         let mentions_bot = shown["mentions"]

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::{Channel, Guild, Id, Message, World, emoji_of};
 
 impl World {
-    /// Returns the world as people see it: servers, channels, threads, messages (deleted ones included, marked).
+    /// Returns the world as people see it: servers, channels, threads, messages (deleted ones
+    /// included, marked).
     pub(crate) fn view(&self) -> Value {
         let direct = self.channels.values().filter(|place| place.guild.is_none());
         let guilds: Vec<Value> = self
@@ -52,7 +53,8 @@ impl World {
     }
 
     fn view_channel(&self, place: &Channel) -> Value {
-        // The empty note with which a thread begins is seen by nobody: clients show the message that it points to.
+        // The empty note with which a thread begins is seen by nobody: clients show the message
+        // that it points to.
         let seen = place.messages.values().filter(|message| message.kind != 21);
         let messages: Vec<Value> = seen.map(|message| self.view_message(message)).collect();
         let mut shown = json!({

@@ -1,0 +1,25 @@
+//! What must be said to people and has not arrived yet, beside answers.
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::{ChannelId, MemberId, MessageId};
+use super::time::Moment;
+
+/// One message of ours that is kept until it arrived.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pending {
+    /// Its nonce, which also names it.
+    pub nonce: String,
+    /// Where it belongs.
+    pub channel: ChannelId,
+    /// Its text.
+    pub text: String,
+    /// What it replies to.
+    pub reply_to: Option<MessageId>,
+    /// The one person whom it may notify.
+    pub ping: Option<MemberId>,
+    /// Its buttons, by their ids.
+    pub buttons: Vec<String>,
+    /// Since when it waits.
+    pub since: Moment,
+}

@@ -1,0 +1,89 @@
+//! Says things to people, beside answers: each is kept in the store until it arrived, so that neither a restart nor a Discord
+//! that is away for minutes loses one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::domain::ids::ChannelId;
+use crate::domain::said::Pending;
+use crate::store::StoreError;
+
+use super::house::House;
+use super::ports::{Button, Nonce, Post, SurfaceError};
+
+/// The longest wait before Discord is tried again.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// After this time nobody waits for a notice any more.
+const OLDEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Keeps a notice and lets it be said. It is on disk with the next flush, which the caller makes.
+pub fn say(
+    house: &Arc<House>,
+    channel: ChannelId,
+    post: &Post,
+    nonce: Nonce,
+) -> Result<(), StoreError> {
+    let pending = Pending {
+        nonce: nonce.0,
+        channel,
+        text: house.scrub(&post.text),
+        reply_to: post.reply_to,
+        ping: post.ping,
+        buttons: post.buttons.iter().map(|button| button.id()).collect(),
+        since: house.now(),
+    };
+    house.store.put_pending(&pending)?;
+    house.tracker.spawn(deliver(house.clone(), pending));
+    Ok(())
+}
+
+/// Says what an earlier process did not get said.
+pub fn say_the_rest(house: &Arc<House>) -> Result<(), StoreError> {
+    for pending in house.store.pending()? {
+        house.tracker.spawn(deliver(house.clone(), pending));
+    }
+    Ok(())
+}
+
+async fn deliver(house: Arc<House>, pending: Pending) {
+    let sent = tokio::select! {
+        () = house.cancel.cancelled() => return,
+        sent = send(&house, &pending) => sent,
+    };
+    if let Err(error) = sent {
+        tracing::warn!(channel = %pending.channel, %error, "a notice cannot be said");
+    }
+    if let Err(error) = house.store.arrived(&pending.nonce) {
+        tracing::error!(%error, "could not note that a notice was said");
+    }
+}
+
+async fn send(house: &House, pending: &Pending) -> Result<(), SurfaceError> {
+    let post = Post {
+        text: pending.text.clone(),
+        reply_to: pending.reply_to,
+        ping: pending.ping,
+        buttons: pending
+            .buttons
+            .iter()
+            .filter_map(|id| Button::from_id(id))
+            .collect(),
+        ..Post::default()
+    };
+    let mut wait = Duration::from_secs(1);
+    loop {
+        match house
+            .ports
+            .surface
+            .post(pending.channel, post.clone(), Nonce(pending.nonce.clone()))
+            .await
+        {
+            Err(SurfaceError::Away(_)) if house.now().since(pending.since) < OLDEST => {
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(LONGEST_WAIT);
+            }
+            other => return other.map(|_| ()),
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The story with the real parts: the real sandbox server with an account of its own, the real agent's program confined in
+//! it, the meter in between. Only Discord and the provider are stood in for.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "only tests are here"
+)]
+
+mod real;
+
+use std::path::Path;
+use std::time::Instant;
+
+use innkeeper::domain::money::Usd;
+use innkeeper::store::EntryFilter;
+use serde_json::{Value, json};
+
+use real::provider::{KEY, bash, calls, says};
+use real::{House, gate, thread_of, turn_of};
+
+/// Writes a small picture with nothing but Python's own library.
+const PICTURE: &str = r"python3 - <<'EOF'
+import struct, zlib
+def piece(kind, data):
+    return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
+rows = b''.join(b'\0' + bytes([200, y * 8, 40]) * 40 for y in range(30))
+with open('plot.png', 'wb') as out:
+    out.write(b'\x89PNG\r\n\x1a\n' + piece(b'IHDR', struct.pack('>IIBBBBB', 40, 30, 8, 2, 0, 0, 0)))
+    out.write(piece(b'IDAT', zlib.compress(rows)) + piece(b'IEND', b''))
+EOF";
+
+/// Numbers that leave fractions of a micro-dollar in every class.
+fn usage() -> Value {
+    json!({
+        "input_tokens": 1237,
+        "output_tokens": 211,
+        "cache_read_input_tokens": 48_611,
+        "cache_creation_input_tokens": 7013,
+        "cache_creation": {"ephemeral_5m_input_tokens": 3010, "ephemeral_1h_input_tokens": 4003},
+    })
+}
+
+fn scenario(turns: &[Value]) -> Value {
+    json!({"turns": turns, "usage": usage()})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_picture_comes_back_and_costs_what_the_agents_program_says() {
+    let turns = [
+        bash(&format!("{}\n{PICTURE}", gate("plotting"))),
+        bash(&gate("checking")),
+        says("Here is the **plot**."),
+    ];
+    let Some(house) = House::open("picture", scenario(&turns)).await else {
+        return;
+    };
+    let asked = Instant::now();
+    let thread = house.says("data", "@innkeeper plot the sales").await;
+    house
+        .until("a live message", |house| !house.messages(&thread).is_empty())
+        .await;
+    let first_reply = asked.elapsed();
+    // The fake provider answers in the moment in which it is asked.
+    let step = house.shows("plotting").await.at - house.provider.asked_at().await[0];
+    house.begins(&thread, "plotting").await;
+    let first = house.store.counted(turn_of(&thread)).unwrap().unwrap();
+    assert!(first.spent > Usd::ZERO && first.open_worst == Usd::ZERO, "{first:?}");
+    house.lets_go_on(&thread, "plotting");
+    house.shows("checking").await;
+    house.lets_go_on(&thread, "checking");
+    let receipt = house.receipt(&thread, 1).await;
+    println!(
+        "first visible reply {} ms after the mention; a step shown {step} ms after the model took it",
+        first_reply.as_millis(),
+    );
+
+    let messages = house.messages(&thread);
+    let answer = messages
+        .iter()
+        .find(|message| message["content"].as_str().unwrap().contains("**plot**"))
+        .unwrap_or_else(|| panic!("no answer\n{}", house.story()));
+    assert_eq!(answer["pings"], json!(["ada"]), "{answer}");
+    assert_eq!(answer["attachments"][0]["name"], "plot.png", "{answer}");
+    assert_eq!(answer["attachments"].as_array().unwrap().len(), 1, "{answer}");
+    let picture = fetch(answer["attachments"][0]["url"].as_str().unwrap()).await;
+    let picture = image::load_from_memory(&picture).unwrap();
+    assert_eq!((picture.width(), picture.height()), (40, 30));
+
+    let result = house.result(&thread, &thread);
+    let theirs = Usd::from_dollars(result["total_cost_usd"].as_f64().unwrap());
+    let entries = house.store.entries(&EntryFilter::default()).unwrap();
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    assert_eq!((entries[0].cost, entries[0].estimated), (theirs, false), "{result}");
+    // Each request costs the same, but for what is lost in rounding the first one's share.
+    let (all, one) = (entries[0].cost.0, first.spent.0);
+    assert!(all.abs_diff(3 * one) <= 2, "{all} {one}");
+    assert!(receipt.contains(&theirs.to_string()) && receipt.contains("2 steps"), "{receipt}");
+    let told = house.command("data", "usage").await;
+    assert!(told.contains("site") && told.contains(&theirs.to_string()), "{told}");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_turn_leaves_no_process_and_pays_for_what_ran() {
+    let turns = [bash("sleep 600 # a long one"), says("Slept.")];
+    let Some(house) = House::open("stop", scenario(&turns)).await else {
+        return;
+    };
+    let thread = house.says("data", "@innkeeper please wait").await;
+    house.shows("sleep 600").await;
+    let sleeps = |house: &House| {
+        let all = house.of_run(&thread, &thread);
+        all.iter().any(|process| process.line.contains("sleep\n600"))
+    };
+    house.until("the command runs", sleeps).await;
+    let before = house.of_run(&thread, &thread);
+    for program in ["claude", "socat", "bwrap"] {
+        let runs = before.iter().any(|process| process.line.contains(program));
+        assert!(runs, "{program} is not among {before:?}");
+    }
+    let ran = house.store.counted(turn_of(&thread)).unwrap().unwrap();
+    let stopping = Instant::now();
+    house.command(&thread, "stop").await;
+    let receipt = house.receipt(&thread, 1).await;
+    println!("stopped {} ms after the command", stopping.elapsed().as_millis());
+    assert!(receipt.contains("stopped by"), "{receipt}");
+    let left = house.of_run(&thread, &thread);
+    assert!(left.is_empty(), "{left:?}");
+    // Whatever hides its mark is still the account's.
+    let mut left = house.terminal.processes();
+    left.retain(|process| ["claude", "socat", "bwrap", "sleep"].iter().any(|it| process.line.contains(it)));
+    assert!(left.is_empty(), "{left:?}");
+    let entry = house.store.entry(turn_of(&thread)).unwrap().unwrap();
+    assert_eq!((entry.cost, entry.estimated), (ran.spent, false));
+    assert!(entry.cost > Usd::ZERO);
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_message_goes_on_in_the_same_conversation() {
+    let turns = [says("The number is 4711."), says("As I said: 4711.")];
+    let Some(house) = House::open("resume", scenario(&turns)).await else {
+        return;
+    };
+    let thread = house.says("data", "@innkeeper which number is it").await;
+    house.receipt(&thread, 1).await;
+    let session = house.store.chat(thread_of(&thread)).unwrap().unwrap().session;
+    let second = house.says(&thread, "say it once more").await;
+    house.receipt(&thread, 2).await;
+    let after = house.store.chat(thread_of(&thread)).unwrap().unwrap().session;
+    assert!(session.begun && session.id == after.id, "{session:?} {after:?}");
+    let asked = house.provider.asked().await;
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    let last = asked[1]["messages"].to_string();
+    let order = ["which number is it", "The number is 4711.", "say it once more"];
+    let places: Vec<_> = order.iter().map(|words| last.find(words)).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}: {last}");
+    for request in &asked {
+        let user = request["metadata"]["user_id"].as_str().unwrap();
+        assert!(user.contains(&session.id.0), "{user}");
+    }
+    for turn in [&thread, &second] {
+        let result = house.result(&thread, turn);
+        let entry = house.store.entry(turn_of(turn)).unwrap().unwrap();
+        let theirs = Usd::from_dollars(result["total_cost_usd"].as_f64().unwrap());
+        assert_eq!((entry.cost, entry.estimated), (theirs, false), "{result}");
+    }
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_key_stays_with_the_bot_and_the_token_with_the_turn() {
+    let larger = json!({"description": "look", "prompt": "look around carefully", "model": "opus",
+        "subagent_type": "general-purpose"});
+    let scenario = json!({
+        "routes": [{"when": {"first_user_contains": "look around carefully"}, "turns": [says("Seen.")]}],
+        "turns": [bash(&format!("env > .env.txt; {}", gate("looking"))), calls("Agent", larger), says("Done.")],
+        "usage": usage(),
+    });
+    let Some(house) = House::open("secrets", scenario).await else {
+        return;
+    };
+    let thread = house.says("data", "@innkeeper look around").await;
+    let env = house.workspace(&thread).join(".env.txt");
+    house.begins(&thread, "looking").await;
+    let (token, base) = access(&house, &thread);
+    for (what, text) in everything(&house) {
+        assert!(!text.contains(KEY), "the key is in {what}");
+        // The agent itself needs the token, and so do its own children; it is in no file and on no command line.
+        if !what.starts_with("the environment of") {
+            assert!(!text.contains(&token), "the token is in {what}");
+        }
+    }
+    let confined = std::fs::read_to_string(env).unwrap();
+    assert!(confined.contains("INNKEEPER_RUN=") && !confined.contains(&token), "{confined}");
+    let asks = |model: &str| {
+        let body = json!({"model": model, "max_tokens": 300, "messages": [{"role": "user", "content": "x"}]});
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let request = client.post(format!("{base}/v1/messages")).bearer_auth(&token).json(&body);
+        async move { request.send().await.unwrap().status().as_u16() }
+    };
+    assert_eq!(asks("claude-opus-4-8").await, 400);
+    house.lets_go_on(&thread, "looking");
+    house.receipt(&thread, 1).await;
+    let models: Vec<String> = house
+        .provider
+        .asked()
+        .await
+        .iter()
+        .map(|request| request["model"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(models, ["claude-sonnet-5"; 4], "{}", house.story());
+    assert_eq!(asks("claude-sonnet-5").await, 403);
+    assert_eq!(house.provider.asked().await.len(), 4);
+    let log = real::log();
+    assert!(!log.contains(KEY) && !log.contains(&token));
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sandbox_server_that_dies_and_comes_back_costs_nothing_but_time() {
+    let turns = [bash(&gate("waiting")), says("Still here.")];
+    let Some(mut house) = House::open("sandbox_dies", scenario(&turns)).await else {
+        return;
+    };
+    let thread = house.says("data", "@innkeeper go on whatever happens").await;
+    house.begins(&thread, "waiting").await;
+    house.terminal.kill();
+    house.shows("Waiting for the sandbox").await;
+    // The run goes on without its server.
+    house.lets_go_on(&thread, "waiting");
+    house.terminal.start_again().await;
+    house.receipt(&thread, 1).await;
+    let answers = house.messages(&thread);
+    let answers = answers.iter().filter(|message| message["content"].as_str().unwrap().ends_with("Still here.")).count();
+    assert_eq!(answers, 1, "{}", house.story());
+    assert_eq!(house.provider.asked().await.len(), 2);
+    let result = house.result(&thread, &thread);
+    let entry = house.store.entry(turn_of(&thread)).unwrap().unwrap();
+    let theirs = Usd::from_dollars(result["total_cost_usd"].as_f64().unwrap());
+    assert_eq!((entry.cost, entry.estimated), (theirs, false), "{result}");
+    house.close().await;
+}
+
+/// Returns the token and the meter's address that the agent's program got.
+fn access(house: &House, thread: &str) -> (String, String) {
+    let processes = house.of_run(thread, thread);
+    let value = |name: &str| {
+        let start = format!("{name}=");
+        let lines = processes.iter().flat_map(|process| process.environment.lines());
+        lines.filter_map(|line| line.strip_prefix(&start)).next().unwrap().to_owned()
+    };
+    (value("ANTHROPIC_AUTH_TOKEN"), value("ANTHROPIC_BASE_URL"))
+}
+
+/// Returns what can be read in the sandbox: environments, command lines, the home, the server's own files.
+fn everything(house: &House) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for process in real::terminal::processes() {
+        all.push((format!("the environment of {}", process.line), process.environment));
+        all.push((format!("the command line of {}", process.id), process.line));
+    }
+    for directory in [house.terminal.home(), house.terminal.logs()] {
+        let files = files(&directory);
+        assert!(!files.is_empty(), "nothing is in {}", directory.display());
+        all.extend(files);
+    }
+    all
+}
+
+fn files(directory: &Path) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut todo = vec![directory.to_owned()];
+    while let Some(path) = todo.pop() {
+        let Ok(kind) = path.symlink_metadata() else {
+            continue;
+        };
+        if kind.is_dir() {
+            todo.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if kind.is_file() {
+            let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap_or_default()).into_owned();
+            found.push((path.display().to_string(), text));
+        }
+    }
+    found
+}
+
+async fn fetch(url: &str) -> Vec<u8> {
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let answer = client.get(url).send().await.unwrap();
+    answer.error_for_status().unwrap().bytes().await.unwrap().to_vec()
+}
