@@ -17,6 +17,7 @@ use crate::driver::desk::Desk;
 use crate::driver::house::{AccountBy, House};
 use crate::driver::hub::Hub;
 use crate::driver::live_message::Crowd;
+use crate::driver::newest::Newest;
 use crate::driver::ports::{Ports, Surface};
 use crate::driver::produced::Produced;
 use crate::driver::provider::{self, Provider};
@@ -88,7 +89,7 @@ pub async fn build(
     let catalogue = Arc::new(settings.catalogue.clone());
     let house = Arc::new(House {
         ports: Ports {
-            surface,
+            surface: surface.clone(),
             sandbox: sandbox.clone(),
             clock: clock.clone(),
         },
@@ -106,7 +107,7 @@ pub async fn build(
         skills: shared_skills::read(&settings.shared_skills).map_err(BuildError::Skills)?,
         keep: settings.sandbox.keep,
         turns: TurnDirectory::new(sandbox.clone()),
-        produced: Produced::new(sandbox),
+        produced: Produced::new(sandbox.clone()),
         secrets: Secrets(
             settings
                 .secrets()
@@ -117,6 +118,7 @@ pub async fn build(
         hub: Hub::default(),
         slots: Slots::new(limits.running, limits.running_per_guest),
         crowd: Crowd::default(),
+        newest: Newest::default(),
         tracker,
         cancel,
     });
@@ -130,6 +132,8 @@ pub async fn build(
         rules,
         catalogue,
         clock,
+        surface,
+        sandbox,
     };
     Ok(Built {
         desk: Desk::new(house.clone()),

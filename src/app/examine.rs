@@ -218,12 +218,16 @@ async fn folder(
         )),
         Ok(done) if done.code == 11 => Some(Finding::warning(
             Area::Sandbox,
-            format!("project {slug:?} lies in {path}, which account {account} may not write: its turns will not start"),
+            format!(
+                "project {slug:?} lies in {path}, which account {account} may not write: its turns will not start"
+            ),
             format!("let the account write there, for example: chown -R {account} {path}"),
         )),
         Ok(_) => Some(Finding::warning(
             Area::Sandbox,
-            format!("project {slug:?} lies in {path}, which account {account} does not find: its turns will not start"),
+            format!(
+                "project {slug:?} lies in {path}, which account {account} does not find: its turns will not start"
+            ),
             "make the directory in the sandbox, or set the project's path to where it is",
         )),
         Err(error) => Some(Finding::warning(

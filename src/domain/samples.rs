@@ -166,6 +166,7 @@ pub(crate) fn turn(id: u64, thread: ThreadId, stage: Stage) -> TurnRecord {
         project: slug("site"),
         level: Level::Chat,
         ship_withheld: false,
+        extras: Vec::new(),
         model: "haiku".into(),
         hold: Usd::ZERO,
         month: None,

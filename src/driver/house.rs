@@ -20,6 +20,7 @@ use crate::turn::facts::Secrets;
 
 use super::hub::Hub;
 use super::live_message::Crowd;
+use super::newest::Newest;
 use super::ports::Ports;
 use super::produced::Produced;
 use super::provider::Provider;
@@ -64,6 +65,8 @@ pub struct House {
     pub slots: Slots,
     /// Live messages.
     pub crowd: Crowd,
+    /// The newest roles of the authors of running turns.
+    pub newest: Newest,
     /// Every task belongs to it.
     pub tracker: TaskTracker,
     /// Cancelled when the house closes: no new turns, running ones are left to the next start.

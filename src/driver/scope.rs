@@ -30,9 +30,21 @@ pub async fn keep_company(
     record: &mut TurnRecord,
 ) -> anyhow::Result<()> {
     let author = record.request.author.clone();
-    if record.level == Level::Ship && !others_hold_ship(house, chat, author.member).await? {
-        record.level = Level::Chat;
-        record.ship_withheld = true;
+    let first = (chat.projects[0].clone(), record.level);
+    for (at, (slug, level)) in std::iter::once(first)
+        .chain(record.extras.clone())
+        .enumerate()
+    {
+        if level < Level::Ship || others_hold_ship(house, chat, author.member, &slug).await? {
+            continue;
+        }
+        match at {
+            0 => {
+                record.level = Level::Chat;
+                record.ship_withheld = true;
+            }
+            extra => record.extras[extra - 1].1 = Level::Chat,
+        }
     }
     chat.speakers
         .retain(|speaker| speaker.member != author.member);
@@ -43,7 +55,12 @@ pub async fn keep_company(
         .context("could not store the chat")
 }
 
-async fn others_hold_ship(house: &House, chat: &Chat, author: MemberId) -> anyhow::Result<bool> {
+async fn others_hold_ship(
+    house: &House,
+    chat: &Chat,
+    author: MemberId,
+    project: &Slug,
+) -> anyhow::Result<bool> {
     for speaker in chat.speakers.iter().filter(|one| one.member != author) {
         let roles = house.ports.surface.roles(chat.guild, speaker.member).await;
         let roles = match roles {
@@ -59,7 +76,7 @@ async fn others_hold_ship(house: &House, chat: &Chat, author: MemberId) -> anyho
             roles,
             ..speaker.clone()
         };
-        let level = gate::level(house, &person, &chat.projects[0])
+        let level = gate::level(house, &person, project)
             .context("could not read the grants of those in the chat")?;
         if level < Some(Level::Ship) {
             return Ok(false);
@@ -177,8 +194,16 @@ pub async fn look(
     record: &TurnRecord,
     news: &mpsc::Sender<News>,
 ) -> Result<Ground, Trouble> {
-    let mut extras = extras(house, chat, record)
-        .map_err(|error| Trouble::Other(format!("could not read grants: {error}")))?;
+    let mut extras: Vec<Extra> = record
+        .extras
+        .iter()
+        .map(|(slug, level)| Extra {
+            slug: slug.clone(),
+            level: *level,
+            directory: directory(house, slug, chat.thread),
+            trouble: None,
+        })
+        .collect();
     let mut lines = String::new();
     for extra in &mut extras {
         let project = house.catalogue.get(&extra.slug);
@@ -237,32 +262,6 @@ fn read(out: &[u8], mut extras: Vec<Extra>) -> Ground {
         skills,
         about: rest.to_owned(),
     }
-}
-
-/// Returns the further projects that count in this turn: those on which its author holds `chat` now.
-fn extras(
-    house: &House,
-    chat: &Chat,
-    record: &TurnRecord,
-) -> Result<Vec<Extra>, crate::store::StoreError> {
-    let mut extras = Vec::new();
-    for slug in &chat.projects[1..] {
-        let level = gate::level(house, &record.request.author, slug)?;
-        let Some(level) = level.filter(|level| *level >= Level::Chat) else {
-            continue;
-        };
-        extras.push(Extra {
-            slug: slug.clone(),
-            level: if record.ship_withheld {
-                Level::Chat
-            } else {
-                level
-            },
-            directory: directory(house, slug, chat.thread),
-            trouble: None,
-        });
-    }
-    Ok(extras)
 }
 
 /// Returns where a further project lies: at its place, or in a directory beside the chat's own.

@@ -118,7 +118,9 @@ fn create(state: &mut State, guild: Option<Id>, body: &Value) -> Answer {
 fn leave_out_nothing(options: &mut Value) {
     for option in options.as_array_mut().into_iter().flatten() {
         if let Some(fields) = option.as_object_mut() {
-            fields.retain(|_, value| !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty()));
+            fields.retain(|_, value| {
+                !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty())
+            });
         }
         leave_out_nothing(&mut option["options"]);
         if option["options"].is_null()
