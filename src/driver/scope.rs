@@ -327,8 +327,146 @@ pub async fn clone(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::domain::samples::{ADA, person, slug};
+    use crate::domain::grant::Subject;
+    use crate::domain::ids::{RoleId, ThreadId};
+    use crate::domain::project::Catalogue;
+    use crate::domain::samples::{ADA, OWNER, chat, grant, person, project, rules, slug, turn};
+    use crate::domain::turn_record::Stage;
+    use crate::driver::clock::SystemClock;
+    use crate::driver::fakes::{FakeSurface, house};
+    use crate::store::Store;
+
+    const BEN: MemberId = MemberId(3);
+    const CREW: RoleId = RoleId(70);
+
+    /// A house with three projects, and a chat of Ada's on the first.
+    struct Town {
+        _home: tempfile::TempDir,
+        surface: FakeSurface,
+        house: Arc<House>,
+        chat: Chat,
+    }
+
+    impl Town {
+        fn new() -> Town {
+            let home = tempfile::tempdir().unwrap();
+            let store = Store::open(&home.path().join("store")).unwrap();
+            let surface = FakeSurface::new(Arc::new(SystemClock));
+            let mut site = project("site");
+            site.workspace = Workspace::Clone {
+                repo: "source".to_owned(),
+            };
+            let mut shop = project("shop");
+            shop.workspace = Workspace::InPlace {
+                path: "/no/such/shop".to_owned(),
+            };
+            let catalogue = Catalogue(vec![site, project("notes"), shop]);
+            let homes = home.path().join("homes");
+            Town {
+                house: house(&surface, &store, rules(), catalogue, &homes),
+                surface,
+                chat: chat(ThreadId(9)),
+                _home: home,
+            }
+        }
+
+        async fn run(&self, script: &str) -> String {
+            let exec = Exec {
+                script: script.to_owned(),
+                vars: vec![],
+                limit: Duration::from_secs(60),
+                most: 1 << 20,
+            };
+            let done = self.house.ports.sandbox.exec(&self.chat.account, exec);
+            String::from_utf8_lossy(&done.await.unwrap().out).into_owned()
+        }
+
+        /// Lets somebody who holds `ship` here ask, and returns at which level the turn runs and whether that was lowered.
+        async fn asks(&mut self, member: MemberId) -> (Level, bool) {
+            let mut record = turn(1, ThreadId(9), Stage::Held);
+            record.request.author = person(member, &[]);
+            let author = record.request.author.clone();
+            record.level = gate::level(&self.house, &author, &slug("site"))
+                .unwrap()
+                .unwrap_or(Level::Chat);
+            keep_company(&self.house, &mut self.chat, &mut record)
+                .await
+                .unwrap();
+            (record.level, record.ship_withheld)
+        }
+    }
+
+    #[tokio::test]
+    async fn ship_counts_only_among_people_who_all_hold_it() {
+        let mut town = Town::new();
+        assert_eq!(town.asks(OWNER).await, (Level::Ship, false));
+        let held = grant(Subject::Member(ADA), "site", Level::Ship, None);
+        town.house.store.give(&held).unwrap();
+        assert_eq!(town.asks(ADA).await, (Level::Ship, false));
+        let held = grant(Subject::Role(CREW), "site", Level::Ship, None);
+        town.house.store.give(&held).unwrap();
+        assert_eq!(town.asks(BEN).await, (Level::Chat, false));
+        assert_eq!(town.asks(ADA).await, (Level::Chat, true));
+        // A role that is held now counts, and ends with the membership.
+        town.surface.gives_roles(BEN, Some(vec![CREW]));
+        assert_eq!(town.asks(ADA).await, (Level::Ship, false));
+        town.surface.gives_roles(BEN, None);
+        assert_eq!(town.asks(OWNER).await, (Level::Chat, true));
+        assert_eq!(town.chat.speakers.len(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_repository_is_cloned_once_and_its_failure_says_why() {
+        let town = Town::new();
+        let (news, _kept) = mpsc::channel(8);
+        let site = town.house.catalogue.get(&slug("site"));
+        let clone = || clone(&town.house, &town.chat.account, site, "~/chat", &news);
+        let why = clone().await.unwrap().unwrap_err();
+        assert!(why.contains("could not be cloned: fatal:"), "{why}");
+        let source = "mkdir -p chat.new/left source && cd source && git init -q && echo a >a && git add a \
+            && git -c user.name=a -c user.email=a@example.org commit -qm a";
+        town.run(source).await;
+        clone().await.unwrap().unwrap();
+        town.run("echo mine >chat/b").await;
+        clone().await.unwrap().unwrap();
+        assert_eq!(
+            town.run("cat chat/a chat/b; ls").await,
+            "a\nmine\nchat\nsource\n"
+        );
+    }
+
+    #[tokio::test]
+    async fn the_ground_is_looked_at_and_a_link_gives_nothing_away() {
+        let town = Town::new();
+        let (news, _kept) = mpsc::channel(8);
+        let mut record = turn(1, ThreadId(9), Stage::Held);
+        record.extras = vec![(slug("notes"), Level::Chat), (slug("shop"), Level::Ship)];
+        town.run(
+            "mkdir -p chat/.claude/skills/plot; echo hush >secret; ln -s ../secret chat/CLAUDE.md
+            echo x >chat/.claude/skills/plot/SKILL.md",
+        )
+        .await;
+        let ground = look(&town.house, &town.chat, &record, &news).await.unwrap();
+        assert_eq!(ground.about, "");
+        assert_eq!(ground.skills, [".claude/skills/plot/SKILL.md"]);
+        assert_eq!(ground.extras[0].directory, "~/chat-9-notes");
+        assert_eq!(ground.extras[0].trouble, None);
+        assert_eq!(
+            ground.extras[1].trouble.as_deref(),
+            Some("its directory is missing")
+        );
+        town.run("cd chat; rm CLAUDE.md; ln ../secret CLAUDE.md")
+            .await;
+        let ground = look(&town.house, &town.chat, &record, &news).await.unwrap();
+        assert_eq!(ground.about, "");
+        town.run("cd chat; rm CLAUDE.md; yes tabs | head -c 40000 >CLAUDE.md")
+            .await;
+        let ground = look(&town.house, &town.chat, &record, &news).await.unwrap();
+        assert_eq!(ground.about.len(), ABOUT);
+    }
 
     fn extra(name: &str, trouble: Option<&str>) -> Extra {
         Extra {

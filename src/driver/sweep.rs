@@ -96,7 +96,56 @@ fn line(chat: &Chat) -> String {
 mod tests {
     use super::*;
     use crate::domain::ids::ThreadId;
-    use crate::domain::samples::chat;
+    use crate::domain::project::Catalogue;
+    use crate::domain::samples::{chat, project, rules};
+    use crate::driver::clock::SystemClock;
+    use crate::driver::fakes::{FakeSurface, house};
+    use crate::store::Store;
+
+    async fn run(house: &House, account: &AccountId, script: &str) -> String {
+        let exec = Exec {
+            script: script.to_owned(),
+            vars: vec![],
+            limit: Duration::from_secs(30),
+            most: 1 << 20,
+        };
+        let done = house.ports.sandbox.exec(account, exec).await.unwrap();
+        String::from_utf8_lossy(&done.out).into_owned()
+    }
+
+    #[tokio::test]
+    async fn what_is_over_for_long_goes_and_nothing_else() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::open(&home.path().join("store")).unwrap();
+        let surface = FakeSurface::new(Arc::new(SystemClock));
+        let catalogue = Catalogue(vec![project("site")]);
+        let homes = home.path().join("homes");
+        let house = house(&surface, &store, rules(), catalogue, &homes);
+        for (id, closed) in [(77, true), (78, false), (79, true)] {
+            let mut one = chat(ThreadId(id));
+            one.workdir = format!("~/chat-{id}");
+            one.closed = closed;
+            store.put_chat(&one).unwrap();
+        }
+        let account = chat(ThreadId(77)).account;
+        let furnish = "for turn in 77/turns/1 78/turns/2 78/turns/3 78/turns/4 79/turns/5; do
+            mkdir -p .innkeeper/chats/$turn; echo 0 >.innkeeper/chats/$turn/exit; done
+            mkdir -p chat-77 chat-78 chat-79 io/77/out io/78/out
+            rm .innkeeper/chats/78/turns/4/exit
+            cd .innkeeper/chats && touch -d '40 days ago' 77/turns 78/turns/2 78/turns/4";
+        run(&house, &account, furnish).await;
+        assert_eq!(once(&house).await.unwrap(), 2);
+        let left = run(
+            &house,
+            &account,
+            "echo chat-* io/*; cd .innkeeper/chats; echo */turns/*",
+        )
+        .await;
+        assert_eq!(
+            left,
+            "chat-78 chat-79 io/78\n78/turns/3 78/turns/4 79/turns/5\n"
+        );
+    }
 
     #[test]
     fn only_a_workspace_that_bears_the_chats_id_goes_with_it() {

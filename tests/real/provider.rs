@@ -46,17 +46,6 @@ impl Provider {
         }
     }
 
-    /// Lets it answer otherwise from now on.
-    pub(crate) async fn answers_now(&self, mut scenario: Value) {
-        scenario["require_key"] = KEY.into();
-        let told = self
-            .client
-            .post(format!("{}/__fake/scenario", self.url))
-            .json(&scenario)
-            .send();
-        assert!(told.await.unwrap().status().is_success());
-    }
-
     /// Returns its address.
     pub(crate) fn url(&self) -> &str {
         &self.url
