@@ -107,7 +107,7 @@ impl Office {
     }
 
     /// Returns the catalogue's project of that name, or a text that names the nearest. For admins only: it names all.
-    fn project_named(&self, asked: &str) -> Result<Slug, String> {
+    pub(super) fn project_named(&self, asked: &str) -> Result<Slug, String> {
         let name = asked.trim().to_lowercase();
         let slugs: Vec<Slug> = self.catalogue.0.iter().map(|p| p.slug.clone()).collect();
         if let Some(slug) = slugs.iter().find(|slug| slug.as_str() == name) {
@@ -139,7 +139,7 @@ impl Office {
         (end.timestamp() > now).then(|| Moment(end.timestamp().as_millisecond()))
     }
 
-    fn give(&self, by: &Person, grant: &Grant) -> Result<String, StoreError> {
+    pub(super) fn give(&self, by: &Person, grant: &Grant) -> Result<String, StoreError> {
         let before = self.store.grant(grant.subject, &grant.project)?;
         self.note(
             by,

@@ -10,7 +10,10 @@ use crate::domain::project::Catalogue;
 use crate::domain::rules::Rules;
 use crate::domain::time::{Moment, Month};
 use crate::driver::clock::Clock;
+use crate::driver::inbound::Reply;
+use crate::driver::ports::Surface;
 use crate::present::office as say;
+use crate::sandbox::Sandbox;
 use crate::store::{Store, StoreError};
 
 /// The use cases behind commands about access and money.
@@ -24,6 +27,10 @@ pub struct Office {
     pub catalogue: Arc<Catalogue>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
+    /// What people see.
+    pub surface: Arc<dyn Surface>,
+    /// Where turns run: only asked how it is.
+    pub sandbox: Arc<dyn Sandbox>,
 }
 
 /// What the store knows about a person.
@@ -98,4 +105,9 @@ pub(super) fn told(text: Result<String, StoreError>) -> String {
         tracing::error!(%error, "could not work with the store");
         say::trouble()
     })
+}
+
+/// The same for an answer that holds more than words.
+pub(super) fn answered(reply: Result<Reply, StoreError>) -> Reply {
+    reply.unwrap_or_else(|error| Reply::from(told(Err(error))))
 }

@@ -12,6 +12,8 @@ use crate::domain::samples::{
 };
 use crate::domain::time::Moment;
 use crate::driver::clock::TokioClock;
+use crate::driver::fakes::{FakeSurface, house};
+use crate::driver::house::House;
 use crate::present::office as say;
 use crate::store::Store;
 
@@ -23,17 +25,23 @@ const TO_ADA: Subject = Subject::Member(ADA);
 /// An office over a fresh store; the clock stands at [`NOW`], so tests run with tokio's paused.
 fn office() -> (tempfile::TempDir, Office) {
     let home = tempfile::tempdir().unwrap();
-    let office = Office {
-        store: Store::open(&home.path().join("store")).unwrap(),
-        rules: Arc::new(rules()),
-        catalogue: Arc::new(Catalogue(vec![
-            project("site"),
-            project("notes"),
-            project("shop"),
-        ])),
-        clock: Arc::new(TokioClock::starting_at(NOW)),
-    };
-    (home, office)
+    let store = Store::open(&home.path().join("store")).unwrap();
+    let surface = FakeSurface::new(Arc::new(TokioClock::starting_at(NOW)));
+    let catalogue = Catalogue(vec![project("site"), project("notes"), project("shop")]);
+    let house = house(&surface, &store, rules(), catalogue, home.path());
+    (home, office_of(&house))
+}
+
+/// The office of a house.
+pub(super) fn office_of(house: &House) -> Office {
+    Office {
+        store: house.store.clone(),
+        rules: house.rules.clone(),
+        catalogue: house.catalogue.clone(),
+        clock: house.ports.clock.clone(),
+        surface: house.ports.surface.clone(),
+        sandbox: house.ports.sandbox.clone(),
+    }
 }
 
 fn owner() -> Person {
@@ -94,7 +102,7 @@ async fn whoever_is_no_admin_changes_and_learns_nothing() {
         office.revoke(&ada, TO_ADA, "site").await,
         (refused.clone(), None)
     );
-    assert_eq!(office.set_budget(&ada, ADA, 100.0).await, refused);
+    assert_eq!(office.set_budget(&ada, ADA, Some(100.0)).await, refused);
     assert_eq!(office.grants(&ada, None), refused);
     assert_eq!(office.grants(&ada, Some(ADA)), refused);
     assert_eq!(office.store.grants().unwrap(), []);
@@ -206,7 +214,7 @@ async fn me_and_usage_tell_what_is_left() {
     shows(&office.me(&ada()), "You hold no grant yet");
     office.grant(&owner(), TO_ADA, "site", "chat", None).await;
     shows(
-        &office.set_budget(&admin(), ADA, 5.0).await,
+        &office.set_budget(&admin(), ADA, Some(5.0)).await,
         "✓ <@2> now has $5.00 a month",
     );
     let site = permit(ADA, "site", 5_000_000, None, NOW);
@@ -232,13 +240,13 @@ async fn me_and_usage_tell_what_is_left() {
         &text,
         "Last refusal (<t:1794744000:R>): No grant on `shop`.",
     );
-    let text = office.usage(&ada());
+    let text = office.usage(&ada()).text;
     shows(
         &text,
         "- `site`: $0.0312 spent, $1.00 held for running turns",
     );
     tokio::time::advance(20 * DAY).await;
-    shows(&office.usage(&ada()), "Your 2026-12: $0.00 spent\n");
+    shows(&office.usage(&ada()).text, "Your 2026-12: $0.00 spent\n");
     shows(&office.me(&owner()), "You are an **owner**");
     shows(&office.me(&admin()), "You are an **admin**");
 }
@@ -248,12 +256,12 @@ async fn a_budget_is_a_sum_of_money() {
     let (_home, office) = office();
     for dollars in [-1.0, f64::NAN, f64::INFINITY, 1e12] {
         assert_eq!(
-            office.set_budget(&owner(), ADA, dollars).await,
+            office.set_budget(&owner(), ADA, Some(dollars)).await,
             say::unknown_amount()
         );
     }
     assert_eq!(office.store.guest(ADA).unwrap().budget, None);
-    office.set_budget(&owner(), ADA, 0.1).await;
+    office.set_budget(&owner(), ADA, Some(0.1)).await;
     assert_eq!(office.store.guest(ADA).unwrap().budget, Some(usd(0.1)));
     let audit = office.store.audits(1).unwrap().remove(0);
     assert_eq!(audit.what, "budget member 2");
@@ -355,4 +363,147 @@ async fn an_unreadable_record_is_told_and_opens_nothing() {
     shows(&text, "Its record was damaged");
     assert!(revoked.is_some());
     shows(&office.me(&ada()), "You hold no grant yet");
+}
+
+fn act_text(reply: crate::driver::inbound::Reply) -> String {
+    reply.text
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guest_is_suspended_and_restored_with_grants_and_budget_kept() {
+    let (_home, office) = office();
+    office.grant(&owner(), TO_ADA, "site", "chat", None).await;
+    office.set_budget(&owner(), ADA, Some(5.0)).await;
+    let act = async |act| act_text(office.act(&admin(), GUILD, act).await);
+    shows(&act(Act::Suspend(ADA)).await, "✓ <@2> is suspended");
+    shows(&act(Act::Suspend(ADA)).await, "suspended already");
+    shows(&act(Act::Guest(ADA)).await, "is **suspended**");
+    assert_eq!(
+        act_text(office.act(&ada(), GUILD, Act::Projects).await),
+        "You can see no project yet. An admin can grant you one."
+    );
+    shows(&act(Act::Restore(ADA)).await, "may use what was granted");
+    let kept = act(Act::Guest(ADA)).await;
+    shows(&kept, "- `site` · **chat**");
+    shows(&kept, "$5.00 left of $5.00");
+    shows(&act(Act::Suspend(OWNER)).await, "cannot be suspended");
+    let audit = office.store.audits(2).unwrap();
+    assert_eq!(audit[1].what, "suspend member 2");
+    assert_eq!(audit[1].before.as_deref(), Some("active"));
+    assert_eq!(audit[1].after.as_deref(), Some("suspended"));
+    assert_eq!(audit[0].what, "restore member 2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guests_models_are_set_and_taken_back() {
+    let (_home, office) = office();
+    let act = async |models: Option<&str>| {
+        let act = Act::Models(ADA, models.map(str::to_owned));
+        act_text(office.act(&admin(), GUILD, act).await)
+    };
+    shows(
+        &act(Some("Opus, haiku opus")).await,
+        "may now use opus, haiku. Before: haiku, sonnet",
+    );
+    assert_eq!(
+        office.store.guest(ADA).unwrap().models,
+        Some(vec!["opus".to_owned(), "haiku".to_owned()])
+    );
+    for wrong in ["--model", "a/b", "a b c d e f g h i j k"] {
+        shows(&act(Some(wrong)).await, "is no model family");
+    }
+    shows(&act(None).await, "may now use haiku, sonnet. Before: opus");
+    assert_eq!(office.store.guest(ADA).unwrap().models, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_projects_budget_is_set_by_command_and_falls_back_to_the_configured_one() {
+    let (_home, office) = office();
+    let act = async |project: &str, dollars| {
+        let act = Act::ProjectBudget(project.to_owned(), dollars);
+        act_text(office.act(&admin(), GUILD, act).await)
+    };
+    shows(
+        &act("site", Some(10.0)).await,
+        "`site` now has $10.00 a month. Before: no limit of its own",
+    );
+    assert_eq!(
+        office.store.project_budgets().unwrap(),
+        [(slug("site"), usd(10.0))]
+    );
+    shows(&act("site", Some(-1.0)).await, "A budget is an amount");
+    shows(&act("siet", Some(1.0)).await, "Do you mean `site`?");
+    shows(&act("site", None).await, "Before: $10.00 a month");
+    assert_eq!(office.store.project_budgets().unwrap(), []);
+    let audit = &office.store.audits(1).unwrap()[0];
+    assert_eq!(audit.what, "budget project site");
+    assert_eq!(
+        (audit.before.as_deref(), audit.after.as_deref()),
+        (Some("$10.00"), None)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn spending_is_told_by_guest_project_and_month_with_a_picture() {
+    let (_home, office) = office();
+    let book = |turn, member, name, cost| {
+        let permit = permit(member, name, 9_000_000, None, NOW);
+        office
+            .store
+            .hold(TurnId(turn), &permit, NOW)
+            .unwrap()
+            .unwrap();
+        office
+            .store
+            .settle(TurnId(turn), usd(cost), false, NOW)
+            .unwrap();
+    };
+    book(1, ADA, "site", 0.5);
+    book(2, ADA, "notes", 0.25);
+    book(3, MemberId(3), "site", 1.0);
+    let spend = async |member: Option<MemberId>, project: Option<&str>, month: Option<&str>| {
+        let act = Act::Spend {
+            member,
+            project: project.map(str::to_owned),
+            month: month.map(str::to_owned),
+        };
+        office.act(&admin(), GUILD, act).await
+    };
+    let all = spend(None, None, None).await;
+    assert_eq!(
+        all.text,
+        "2026-11: $1.75 in 3 turns.\n- `site`: $1.50\n- `notes`: $0.25\n- <@3>: $1.00\n- <@2>: $0.75"
+    );
+    assert_eq!(all.files[0].name, "usage-2026-11.png");
+    shows(
+        &spend(Some(ADA), Some("site"), None).await.text,
+        "$0.50 in 1 turn",
+    );
+    let none = spend(None, None, Some("2026-10")).await;
+    shows(&none.text, "2026-10: $0.00 in 0 turns");
+    assert!(none.files.is_empty());
+    shows(&spend(None, None, Some("soon")).await.text, "is no month");
+    let own = office.usage(&ada());
+    shows(&own.text, "Your 2026-11: $0.75 spent");
+    assert_eq!(own.files.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_is_kept_shown_and_ended() {
+    let (_home, office) = office();
+    let act = async |act| act_text(office.act(&admin(), GUILD, act).await);
+    shows(&act(Act::Resume).await, "were not paused");
+    shows(
+        &act(Act::Pause(" new disk ".into())).await,
+        "paused: new disk.",
+    );
+    assert_eq!(office.store.paused().unwrap().as_deref(), Some("new disk"));
+    let status = act(Act::Status).await;
+    shows(&status, "0 of 4 running, 0 waiting");
+    shows(&status, "New turns are paused: new disk");
+    shows(&status, "Sandbox: not used yet");
+    shows(&act(Act::Resume).await, "start again");
+    assert_eq!(office.store.paused().unwrap(), None);
+    let audit = act(Act::Audit).await;
+    shows(&audit, "`resume`: `paused: new disk` → nothing");
 }

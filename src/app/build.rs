@@ -17,6 +17,7 @@ use crate::driver::desk::Desk;
 use crate::driver::house::{AccountBy, House};
 use crate::driver::hub::Hub;
 use crate::driver::live_message::Crowd;
+use crate::driver::newest::Newest;
 use crate::driver::ports::{Ports, Surface};
 use crate::driver::produced::Produced;
 use crate::driver::provider::{self, Provider, Told};
@@ -31,6 +32,7 @@ use crate::turn::facts::Secrets;
 
 use super::cli::Exit;
 use super::config::{AccountPer, Backend, Credential, ProviderSettings, Settings};
+use super::shared_skills;
 
 /// Why the house cannot be built.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +43,9 @@ pub enum BuildError {
     /// The sandbox cannot be set up.
     #[error("the sandbox cannot be set up: {0}")]
     Sandbox(#[from] SandboxError),
+    /// Shared skills cannot be read.
+    #[error("agent.shared_skills cannot be read: {0}")]
+    Skills(String),
     /// The meter cannot be started.
     #[error("the meter cannot be started: {0}")]
     Meter(#[from] MeterError),
@@ -51,7 +56,7 @@ impl BuildError {
     pub fn exit(&self) -> Exit {
         match self {
             BuildError::Store(_) => Exit::Store,
-            BuildError::Sandbox(_) | BuildError::Meter(_) => Exit::Unusable,
+            BuildError::Sandbox(_) | BuildError::Skills(_) | BuildError::Meter(_) => Exit::Unusable,
         }
     }
 }
@@ -84,7 +89,7 @@ pub async fn build(
     let catalogue = Arc::new(settings.catalogue.clone());
     let house = Arc::new(House {
         ports: Ports {
-            surface,
+            surface: surface.clone(),
             sandbox: sandbox.clone(),
             clock: clock.clone(),
         },
@@ -98,8 +103,11 @@ pub async fn build(
             AccountPer::Guest => AccountBy::Guest,
         },
         provider,
+        ship_env: settings.ship_env.iter().cloned().collect(),
+        skills: shared_skills::read(&settings.shared_skills).map_err(BuildError::Skills)?,
+        keep: settings.sandbox.keep,
         turns: TurnDirectory::new(sandbox.clone()),
-        produced: Produced::new(sandbox),
+        produced: Produced::new(sandbox.clone()),
         secrets: Secrets(
             settings
                 .secrets()
@@ -110,6 +118,7 @@ pub async fn build(
         hub: Hub::default(),
         slots: Slots::new(limits.running, limits.running_per_guest),
         crowd: Crowd::default(),
+        newest: Newest::default(),
         tracker,
         cancel,
     });
@@ -123,6 +132,8 @@ pub async fn build(
         rules,
         catalogue,
         clock,
+        surface,
+        sandbox,
     };
     Ok(Built {
         desk: Desk::new(house.clone()),

@@ -11,13 +11,14 @@ use tokio_util::task::TaskTracker;
 use crate::admin::Office;
 use crate::agent::safe_text::level_name;
 use crate::discord::{
-    Caller, Choice, Completion, Discord, DiscordSettings, Fatal, GrantCall, Handlers, OfficeCalls,
-    RevokeCall,
+    ActCall, Caller, Choice, Completion, Discord, DiscordSettings, Fatal, GrantCall, Handlers,
+    OfficeCalls, RevokeCall,
 };
 use crate::domain::grant::Level;
 use crate::driver::clock::SystemClock;
 use crate::driver::desk::Desk;
-use crate::driver::inbound::{Inbound, Reply};
+use crate::driver::inbound::{Inbound, InboundPress, Reply};
+use crate::driver::sweep;
 use crate::store::Store;
 
 use super::build::{self, BuildError, Built};
@@ -27,7 +28,7 @@ use super::config::Settings;
 /// How long running chats may take for their last words. The whole exit takes at most ten seconds.
 const LAST_WORDS: Duration = Duration::from_secs(6);
 
-/// How often grants are looked at again for the authors of running turns (an expired one ends the turn).
+/// How often roles and grants are looked at again for the authors of running turns (an expired one ends the turn).
 const RECHECK: Duration = Duration::from_secs(60);
 
 /// Why serving ended, if not because it was asked to.
@@ -91,6 +92,7 @@ pub async fn serve(
     if unfinished > 0 {
         tracing::info!(chats = unfinished, "picking up what the last run left");
     }
+    tracker.spawn(sweep::daily(built.house.clone()));
     tracker.spawn(recheck(built.desk.clone(), cancel.clone()));
     let outcome = discord
         .serve(handlers(&built, &tracker, &cancel), cancel.clone())
@@ -160,7 +162,7 @@ async fn recheck(desk: Desk, cancel: CancellationToken) {
     loop {
         tokio::select! {
             () = cancel.cancelled() => return,
-            _ = ticks.tick() => desk.recheck(),
+            _ = ticks.tick() => desk.recheck_roles().await,
         }
     }
 }
@@ -169,6 +171,7 @@ fn handlers(built: &Built, tracker: &TaskTracker, cancel: &CancellationToken) ->
     let (sender, arrivals) = mpsc::unbounded_channel();
     tracker.spawn(take_in(built.desk.clone(), arrivals, cancel.clone()));
     let (ask, press, stop) = (built.desk.clone(), built.desk.clone(), built.desk.clone());
+    let (office, chat) = (built.office.clone(), built.desk.clone());
     Handlers {
         inbound: Arc::new(move |inbound| drop(sender.send(inbound))),
         ask: Arc::new(move |question| {
@@ -176,14 +179,29 @@ fn handlers(built: &Built, tracker: &TaskTracker, cancel: &CancellationToken) ->
             Box::pin(async move { desk.ask(question).await })
         }),
         press: Arc::new(move |question| {
-            let desk = press.clone();
-            Box::pin(async move { desk.press(question).await })
+            let (office, desk) = (office.clone(), press.clone());
+            Box::pin(async move { pressed(&office, &desk, question).await })
+        }),
+        chat: Arc::new(move |question| {
+            let desk = chat.clone();
+            Box::pin(async move { desk.chat_command(question).await })
         }),
         stop: Arc::new(move |question| {
             let desk = stop.clone();
             Box::pin(async move { desk.stop(question).await })
         }),
         office: office_calls(built),
+    }
+}
+
+/// Buttons about access are the office's, all others the desk's.
+async fn pressed(office: &Office, desk: &Desk, press: InboundPress) -> Reply {
+    match office.access(&press).await {
+        Some(reply) => {
+            desk.recheck();
+            reply
+        }
+        None => desk.press(press).await,
     }
 }
 
@@ -217,7 +235,7 @@ fn office_calls(built: &Built) -> OfficeCalls {
                 )
                 .await;
             desk.recheck();
-            text
+            Reply::from(text)
         }),
         revoke: answering(office, desk, |office, desk, call: RevokeCall| async move {
             let (text, revoked) = office
@@ -226,16 +244,22 @@ fn office_calls(built: &Built) -> OfficeCalls {
             if revoked.is_some() {
                 desk.recheck();
             }
-            text
+            Reply::from(text)
         }),
         grants: answering(office, desk, |office, _, caller: Caller| async move {
-            office.grants(&caller.by, None)
+            Reply::from(office.grants(&caller.by, None))
         }),
         me: answering(office, desk, |office, _, caller: Caller| async move {
-            office.me(&caller.by)
+            Reply::from(office.me(&caller.by))
         }),
         usage: answering(office, desk, |office, _, caller: Caller| async move {
             office.usage(&caller.by)
+        }),
+        act: answering(office, desk, |office, desk, call: ActCall| async move {
+            let ActCall { caller, act } = call;
+            let reply = office.act(&caller.by, caller.place.guild, act).await;
+            desk.recheck();
+            reply
         }),
         complete_projects: completing(office, complete_projects),
         complete_models: completing(office, |office, completion| {
@@ -258,7 +282,9 @@ fn office_calls(built: &Built) -> OfficeCalls {
 fn complete_projects(office: &Office, completion: &Completion) -> Vec<Choice> {
     let (by, guild) = (&completion.caller.by, completion.caller.place.guild);
     let projects = match completion.command.as_str() {
-        "grant" | "revoke" => office.complete_any_project(by, guild, &completion.typed),
+        "grant" | "revoke" | "budget" | "spend" => {
+            office.complete_any_project(by, guild, &completion.typed)
+        }
         _ => office.complete_projects(by, guild, &completion.typed, Level::Chat),
     };
     projects
@@ -276,12 +302,12 @@ fn answering<Question: Send + 'static, F>(
     answer: impl Fn(Office, Desk, Question) -> F + Copy + Send + Sync + 'static,
 ) -> crate::discord::Answering<Question>
 where
-    F: Future<Output = String> + Send + 'static,
+    F: Future<Output = Reply> + Send + 'static,
 {
     let (office, desk) = (office.clone(), desk.clone());
     Arc::new(move |question| {
         let (office, desk) = (office.clone(), desk.clone());
-        Box::pin(async move { Reply::from(answer(office, desk, question).await) })
+        Box::pin(answer(office, desk, question))
     })
 }
 

@@ -4,12 +4,13 @@
 use serde_json::{Value, json};
 use serenity::all::{
     ButtonStyle, CreateActionRow, CreateAllowedMentions, CreateButton, CreateInteractionResponse,
-    CreateInteractionResponseMessage, CreateMessage, EditInteractionResponse, EditMessage,
-    EditThread, MessageFlags, MessageReference, MessageReferenceKind, UserId,
+    CreateInteractionResponseMessage, CreateMessage, CreateSelectMenu, CreateSelectMenuKind,
+    CreateSelectMenuOption, EditInteractionResponse, EditMessage, EditThread, MessageFlags,
+    MessageReference, MessageReferenceKind, UserId,
 };
 
 use crate::domain::ids::{ChannelId, MemberId, MessageId};
-use crate::driver::ports::{Button, Nonce, Post, Upload};
+use crate::driver::ports::{Button, Menu, Nonce, Post, Upload};
 
 /// Code points of one message (resources/message).
 const LONGEST_TEXT: usize = 2000;
@@ -44,8 +45,9 @@ pub(super) fn create(channel: ChannelId, post: &Post, nonce: &Nonce, shape: Shap
     if let Some(target) = target {
         message = message.reference_message(reply(channel, target));
     }
-    if shape != Shape::Plain && !post.buttons.is_empty() {
-        message = message.components(rows(&post.buttons));
+    let rows = rows(&post.buttons, post.menu.as_ref());
+    if shape != Shape::Plain && !rows.is_empty() {
+        message = message.components(rows);
     }
     let mut body = value(&message);
     body["attachments"] = listed(&post.files);
@@ -78,7 +80,7 @@ pub(super) fn edit(post: &Post) -> Value {
         &EditMessage::new()
             .content(cut(&post.text, LONGEST_TEXT))
             .allowed_mentions(notifying(None))
-            .components(rows(&post.buttons)),
+            .components(rows(&post.buttons, post.menu.as_ref())),
     )
 }
 
@@ -119,11 +121,12 @@ pub(super) fn tell(text: &str) -> Value {
 }
 
 /// Returns the edit that replaces "thinking" by the answer.
-pub(super) fn answer(text: &str, files: &[Upload]) -> Value {
+pub(super) fn answer(text: &str, files: &[Upload], buttons: &[Button]) -> Value {
     let mut body = value(
         &EditInteractionResponse::new()
             .content(cut(text, LONGEST_TEXT))
-            .allowed_mentions(notifying(None)),
+            .allowed_mentions(notifying(None))
+            .components(rows(buttons, None)),
     );
     body["attachments"] = listed(files);
     body
@@ -148,20 +151,39 @@ fn reply(channel: ChannelId, target: MessageId) -> MessageReference {
         .fail_if_not_exists(false)
 }
 
-fn rows(buttons: &[Button]) -> Vec<CreateActionRow> {
-    if buttons.is_empty() {
-        return Vec::new();
-    }
-    let buttons = buttons.iter().map(|button| {
-        let style = match button {
-            Button::Stop(_) => ButtonStyle::Danger,
-            Button::Details(_) | Button::Retry(_) => ButtonStyle::Secondary,
-        };
-        CreateButton::new(button.id())
-            .label(button.label())
-            .style(style)
+/// Choices of one menu, and code points of one of them (components/reference).
+const MOST_OPTIONS: usize = 25;
+const LONGEST_OPTION: usize = 100;
+
+fn rows(buttons: &[Button], menu: Option<&Menu>) -> Vec<CreateActionRow> {
+    let menu = menu.filter(|menu| !menu.options.is_empty()).map(select);
+    let buttons = (!buttons.is_empty())
+        .then(|| CreateActionRow::Buttons(buttons.iter().map(button).collect()));
+    menu.into_iter().chain(buttons).collect()
+}
+
+fn button(button: &Button) -> CreateButton {
+    let style = match button {
+        Button::Stop(_) => ButtonStyle::Danger,
+        Button::Details(_) | Button::Retry(_) | Button::Decide(_) => ButtonStyle::Secondary,
+        Button::Ask(_) => ButtonStyle::Primary,
+    };
+    CreateButton::new(button.id())
+        .label(button.label())
+        .style(style)
+}
+
+fn select(menu: &Menu) -> CreateActionRow {
+    let options = menu.options.iter().take(MOST_OPTIONS);
+    let options = options.map(|(label, value)| {
+        CreateSelectMenuOption::new(cut(label, LONGEST_OPTION), cut(value, LONGEST_OPTION))
     });
-    vec![CreateActionRow::Buttons(buttons.collect())]
+    let kind = CreateSelectMenuKind::String {
+        options: options.collect(),
+    };
+    CreateActionRow::SelectMenu(
+        CreateSelectMenu::new(menu.choice.id(), kind).placeholder("Choose a project"),
+    )
 }
 
 /// Lists the files that come with a form, as Discord wants them to be announced.
@@ -212,7 +234,7 @@ mod tests {
             (edit(&post(Some(MemberId(7)))), &nobody),
             (defer()["data"].clone(), &nobody),
             (tell("@everyone")["data"].clone(), &nobody),
-            (answer("@everyone", &[]), &nobody),
+            (answer("@everyone", &[], &[]), &nobody),
         ];
         for (body, expected) in table {
             assert_eq!(body["allowed_mentions"], *expected, "{body}");

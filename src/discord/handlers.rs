@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
+use crate::admin::Act;
 use crate::domain::grant::{Level, Subject};
 use crate::domain::guest::Person;
 use crate::domain::ids::InteractionId;
 use crate::domain::venue::Place;
-use crate::driver::inbound::{Inbound, InboundAsk, InboundPress, InboundStop, Reply};
+use crate::driver::inbound::{Inbound, InboundAsk, InboundChat, InboundPress, InboundStop, Reply};
 
 /// Something that is called with a question of somebody's and returns what is said back to them.
 pub type Answering<Question> = Arc<dyn Fn(Question) -> BoxFuture<'static, Reply> + Send + Sync>;
@@ -28,6 +29,8 @@ pub struct Handlers {
     pub press: Answering<InboundPress>,
     /// `/stop`.
     pub stop: Answering<InboundStop>,
+    /// Commands about the chat of a thread.
+    pub chat: Answering<InboundChat>,
     /// Everything else.
     pub office: OfficeCalls,
 }
@@ -45,6 +48,8 @@ pub struct OfficeCalls {
     pub me: Answering<Caller>,
     /// `/usage`.
     pub usage: Answering<Caller>,
+    /// Everything that needs no more than its own words.
+    pub act: Answering<ActCall>,
     /// Projects that the caller may see.
     pub complete_projects: Completing,
     /// Models that the caller may use.
@@ -60,6 +65,15 @@ pub struct Caller {
     pub place: Place,
     /// Who, with the roles held at that moment.
     pub by: Person,
+}
+
+/// One of the office's commands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ActCall {
+    /// Who used it.
+    pub caller: Caller,
+    /// What is wanted.
+    pub act: Act,
 }
 
 /// `/grant`.

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::fake::{Fake, Said, Seen, gateway_is_here, said};
 use super::*;
+use crate::admin::Act;
 use crate::domain::grant::{Level, Subject};
 use crate::domain::ids::{ChannelId, GuildId, MemberId, MessageId, RoleId};
 use crate::domain::money::Usd;
@@ -114,12 +115,17 @@ fn handlers(calls: &Calls) -> Handlers {
             format!("ask {} by {}: {}", ask.project, ask.author.name, ask.prompt)
         }),
         press: answering(calls, |press: &crate::driver::inbound::InboundPress| {
-            format!("press {} on {}", press.custom_id, press.message)
+            let chosen = press.values.concat();
+            format!("press {}{chosen} on {}", press.custom_id, press.message)
         }),
         stop: answering(calls, |stop: &crate::driver::inbound::InboundStop| {
             format!("stop {}", stop.thread)
         }),
+        chat: answering(calls, |chat: &crate::driver::inbound::InboundChat| {
+            format!("chat {} {:?}", chat.place.channel, chat.want)
+        }),
         office: OfficeCalls {
+            act: answering(calls, |call: &ActCall| format!("act {:?}", call.act)),
             grant: answering(calls, |grant: &GrantCall| {
                 let GrantCall {
                     subject,
@@ -462,8 +468,86 @@ async fn every_command_reaches_its_handler() {
             format!("grant {team} site {:?} None", Level::Chat),
         ),
         (
-            command("revoke", json!([project, member]), users),
+            command("revoke", json!([project, member]), users.clone()),
             format!("revoke {ben}"),
+        ),
+        (
+            command("new", json!([]), json!({})),
+            "chat 2 New".to_owned(),
+        ),
+        (
+            command("fork", json!([]), json!({})),
+            "chat 2 Fork".to_owned(),
+        ),
+        (
+            command("details", json!([]), json!({})),
+            "chat 2 Details".to_owned(),
+        ),
+        (
+            command("model", json!([text("model", "opus")]), json!({})),
+            "chat 2 Model(\"opus\")".to_owned(),
+        ),
+        (
+            command(
+                "listen",
+                json!([{"name": "to", "type": 4, "value": 1}]),
+                json!({}),
+            ),
+            "chat 2 Listen(Mentions)".to_owned(),
+        ),
+        (
+            command("add-project", json!([project]), json!({})),
+            "chat 2 AddProject(\"site\")".to_owned(),
+        ),
+        (
+            command("projects", json!([]), json!({})),
+            format!("act {:?}", Act::Projects),
+        ),
+        (
+            command("guest", under("suspend", json!([member])), users.clone()),
+            format!("act {:?}", Act::Suspend(MemberId(8))),
+        ),
+        (
+            command(
+                "guest",
+                under("models", json!([member, text("models", "haiku")])),
+                users.clone(),
+            ),
+            format!(
+                "act {:?}",
+                Act::Models(MemberId(8), Some("haiku".to_owned()))
+            ),
+        ),
+        (
+            command(
+                "budget",
+                under(
+                    "guest",
+                    json!([member, {"name": "dollars", "type": 10, "value": 2.5}]),
+                ),
+                users.clone(),
+            ),
+            format!("act {:?}", Act::GuestBudget(MemberId(8), Some(2.5))),
+        ),
+        (
+            command("budget", under("project", json!([project])), json!({})),
+            format!("act {:?}", Act::ProjectBudget("site".to_owned(), None)),
+        ),
+        (
+            command("pause", json!([text("reason", "disk")]), json!({})),
+            format!("act {:?}", Act::Pause("disk".to_owned())),
+        ),
+        (
+            command("resume", json!([]), json!({})),
+            format!("act {:?}", Act::Resume),
+        ),
+        (
+            command("status", json!([]), json!({})),
+            format!("act {:?}", Act::Status),
+        ),
+        (
+            command("audit", json!([]), json!({})),
+            format!("act {:?}", Act::Audit),
         ),
     ];
     let house = House::new().await;
@@ -472,6 +556,11 @@ async fn every_command_reaches_its_handler() {
         house.calls.until(&expected).await;
     }
     house.close().await;
+}
+
+/// Returns the options of a subcommand.
+fn under(name: &str, options: Value) -> Value {
+    json!([{"name": name, "type": 1, "options": options}])
 }
 
 /// Returns what is answered to this command.
@@ -593,6 +682,16 @@ async fn a_button_is_acknowledged_passed_on_and_answered() {
 }
 
 #[tokio::test]
+async fn a_choice_of_a_menu_is_passed_on_with_its_value() {
+    let house = House::new().await;
+    let data = json!({"custom_id": "1:project:12", "component_type": 3, "values": ["site"]});
+    let chosen = with(press("1:project:12"), "data", data);
+    house.fake.report("INTERACTION_CREATE", chosen);
+    house.calls.until("press 1:project:12site on 100").await;
+    house.close().await;
+}
+
+#[tokio::test]
 async fn a_button_that_is_not_ours_is_declined() {
     let house = House::new().await;
     let pressed = press("0:launch:12");
@@ -657,7 +756,29 @@ async fn commands_are_registered_with_the_server_and_stale_global_ones_taken_awa
         .collect();
     assert_eq!(
         names,
-        ["ask", "stop", "me", "usage", "grant", "revoke", "grants"]
+        [
+            "ask",
+            "stop",
+            "new",
+            "fork",
+            "model",
+            "listen",
+            "add-project",
+            "details",
+            "me",
+            "projects",
+            "usage",
+            "grant",
+            "revoke",
+            "grants",
+            "guest",
+            "budget",
+            "spend",
+            "audit",
+            "status",
+            "pause",
+            "resume"
+        ]
     );
     house.close().await;
 

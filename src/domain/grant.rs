@@ -242,4 +242,10 @@ pub enum Refusal {
     AdminsOnly,
     /// Only the turn's author, the chat's owner and admins may stop a turn.
     NotYourTurn,
+    /// Only the chat's owner and admins may change how a chat works.
+    NotYourChat,
+    /// An admin stopped new turns; the reason that was given, which may be blank.
+    Paused(String),
+    /// The person is not on the server any more.
+    LeftServer,
 }

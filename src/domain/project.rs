@@ -67,4 +67,16 @@ impl Catalogue {
     pub fn get(&self, slug: &Slug) -> Option<&Project> {
         self.0.iter().find(|project| project.slug == *slug)
     }
+
+    /// Returns the catalogue with these monthly budgets in place of the configured ones.
+    pub fn with_budgets(&self, budgets: &[(Slug, Usd)]) -> Catalogue {
+        let mut changed = self.clone();
+        for (slug, budget) in budgets {
+            let project = changed.0.iter_mut().find(|project| project.slug == *slug);
+            if let Some(project) = project {
+                project.budget = Some(*budget);
+            }
+        }
+        changed
+    }
 }

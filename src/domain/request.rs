@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::guest::Person;
-use super::ids::{AttachmentId, MessageId};
+use super::ids::{AttachmentId, MessageId, TurnId};
+use super::time::Moment;
+use super::venue::Place;
 
 /// A file that came with a request. Fetched when the turn starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,4 +61,17 @@ impl Request {
             && self.quotes.is_empty()
             && self.described.is_empty()
     }
+}
+
+/// A request that waits until its author has said which project it is about. Nothing is held or charged for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undecided {
+    /// The turn that it will be.
+    pub turn: TurnId,
+    /// What was asked.
+    pub request: Request,
+    /// Where.
+    pub place: Place,
+    /// Since when it waits.
+    pub at: Moment,
 }

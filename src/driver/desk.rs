@@ -17,15 +17,20 @@ use crate::present::notice;
 use crate::store::StoreError;
 
 use super::catch_up;
+use super::chat_commands;
 use super::claims::Claims;
 use super::context::Context;
 use super::details;
 use super::gate;
 use super::house::House;
 use super::hub::Letter;
-use super::inbound::{Inbound, InboundAsk, InboundMessage, InboundPress, InboundStop, Reply};
+use super::inbound::{
+    Inbound, InboundAsk, InboundChat, InboundMessage, InboundPress, InboundStop, Reply,
+};
+use super::newest;
 use super::notices;
-use super::ports::{Button, Nonce, Post, SurfaceError};
+use super::ports::{Button, Choice, Nonce, Post, SurfaceError};
+use super::which_project;
 
 /// A person is told the same refusal once in this time and place.
 const REFUSAL_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -180,6 +185,10 @@ impl Desk {
                 self.hand_over(&record);
                 Ok(())
             }
+            Err(Refusal::WhichProject { choices }) => {
+                which_project::ask(&self.house, request, place, TurnId(id.0), &choices)?;
+                self.seen(id).await
+            }
             Err(refusal) => {
                 self.refuse(&request.author, place.channel, Some(id), &refusal)?;
                 self.seen(id).await
@@ -277,7 +286,7 @@ impl Desk {
         if says_once(refusal) && !house.store.once(&once, house.now(), REFUSAL_EVERY)? {
             return Ok(());
         }
-        self.notice(channel, message, text)
+        self.say(channel, message, text, asking(house, refusal))
     }
 
     /// Lets a notice be said; it is kept until it arrived.
@@ -287,10 +296,21 @@ impl Desk {
         reply_to: Option<MessageId>,
         text: String,
     ) -> Result<(), StoreError> {
+        self.say(channel, reply_to, text, Vec::new())
+    }
+
+    fn say(
+        &self,
+        channel: ChannelId,
+        reply_to: Option<MessageId>,
+        text: String,
+        buttons: Vec<Button>,
+    ) -> Result<(), StoreError> {
         let about = TurnId(reply_to.map_or(0, |message| message.0));
         let post = Post {
             text,
             reply_to,
+            buttons,
             ..Post::default()
         };
         notices::say(&self.house, channel, &post, Nonce::of(about, "n"))
@@ -303,7 +323,12 @@ impl Desk {
             .revise_waiting(TurnId(message.0), |record| {
                 record.request.text = text.to_owned();
             })?;
-        if changed.is_some() {
+        let undecided = self.house.store.undecided(TurnId(message.0))?;
+        if let Some(mut undecided) = undecided.clone() {
+            undecided.request.text = text.to_owned();
+            self.house.store.put_undecided(&undecided)?;
+        }
+        if changed.is_some() || undecided.is_some() {
             self.house.store.flush().await?;
         }
         Ok(())
@@ -311,6 +336,7 @@ impl Desk {
 
     async fn deleted(&self, messages: &[MessageId]) -> Result<(), StoreError> {
         for message in messages {
+            self.house.store.forget_undecided(TurnId(message.0))?;
             let taken_back = self
                 .house
                 .store
@@ -341,7 +367,7 @@ impl Desk {
     /// `/ask`.
     pub async fn ask(&self, ask: InboundAsk) -> Reply {
         match self.asked(ask).await {
-            Ok(text) => Reply::from(text),
+            Ok(reply) => reply,
             Err(error) => {
                 tracing::error!(error = format!("{error:#}"), "could not take an /ask");
                 Reply::from(notice::broken())
@@ -349,13 +375,13 @@ impl Desk {
         }
     }
 
-    async fn asked(&self, ask: InboundAsk) -> anyhow::Result<String> {
+    async fn asked(&self, ask: InboundAsk) -> anyhow::Result<Reply> {
         let house = &self.house;
         if !venue::is_ours(&house.rules, &ask.place) {
-            return Ok(notice::not_here());
+            return Ok(Reply::from(notice::not_here()));
         }
         if !house.store.first_sight(ask.id.0, house.now())? {
-            return Ok(notice::seen_already());
+            return Ok(Reply::from(notice::seen_already()));
         }
         let chat = match ask.place.kind {
             PlaceKind::Thread => house
@@ -400,10 +426,12 @@ impl Desk {
             .await
         {
             Ok(message) => message,
-            Err(SurfaceError::Forbidden(right)) => return Ok(notice::cannot_say(Some(&right))),
+            Err(SurfaceError::Forbidden(right)) => {
+                return Ok(Reply::from(notice::cannot_say(Some(&right))));
+            }
             Err(error) => {
                 tracing::warn!(%error, "an /ask cannot be shown");
-                return Ok(notice::cannot_say(None));
+                return Ok(Reply::from(notice::cannot_say(None)));
             }
         };
         request.message = Some(shown);
@@ -411,27 +439,41 @@ impl Desk {
             Ok(record) => {
                 house.store.flush().await?;
                 self.hand_over(&record);
-                Ok(notice::asked(record.thread))
+                Ok(Reply::from(notice::asked(record.thread)))
             }
             Err(refusal) => self.refused(&request.author, &refusal),
         }
     }
 
-    fn refused(&self, person: &Person, refusal: &Refusal) -> anyhow::Result<String> {
+    fn refused(&self, person: &Person, refusal: &Refusal) -> anyhow::Result<Reply> {
         let text = notice::refusal(refusal);
         self.house
             .store
             .note_refusal(person.member, &text, self.house.now())?;
-        Ok(text)
+        Ok(Reply {
+            text,
+            buttons: asking(&self.house, refusal),
+            ..Reply::default()
+        })
     }
 
     /// A button.
     pub async fn press(&self, press: InboundPress) -> Reply {
-        let done = match Button::from_id(&press.custom_id) {
-            Some(Button::Stop(turn)) => self.stop_turn(turn, &press.by).await.map(Reply::from),
-            Some(Button::Details(turn)) => details::of(&self.house, turn, &press.by).await,
-            Some(Button::Retry(turn)) => self.retry(turn, &press).await.map(Reply::from),
-            None => Ok(Reply::from(notice::unknown_button())),
+        if !self.house.rules.guilds.contains(&press.guild) {
+            return Reply::from(notice::not_here());
+        }
+        let done = match (
+            Button::from_id(&press.custom_id),
+            Choice::from_id(&press.custom_id),
+        ) {
+            (Some(Button::Stop(turn)), _) => self.stop_turn(turn, &press.by).await,
+            (Some(Button::Details(turn)), _) => details::of(&self.house, turn, &press.by).await,
+            (Some(Button::Retry(turn)), _) => self.retry(turn, &press).await,
+            (_, Some(Choice::Project(turn))) => self.choose(turn, &press).await,
+            // Access is asked for and decided on in the office.
+            (Some(Button::Ask(_) | Button::Decide(_)), _)
+            | (_, Some(Choice::Access { .. }))
+            | (None, None) => Ok(Reply::from(notice::unknown_button())),
         };
         done.unwrap_or_else(|error| {
             tracing::error!(
@@ -443,7 +485,7 @@ impl Desk {
     }
 
     /// Asks once more what a turn was asked that could not be done; the presser pays.
-    async fn retry(&self, turn: TurnId, press: &InboundPress) -> anyhow::Result<String> {
+    async fn retry(&self, turn: TurnId, press: &InboundPress) -> anyhow::Result<Reply> {
         let house = &self.house;
         let record = house
             .store
@@ -454,10 +496,10 @@ impl Desk {
             None => None,
         };
         let (Some(mut record), Some(chat)) = (record, chat) else {
-            return Ok(notice::nothing_to_retry());
+            return Ok(Reply::from(notice::nothing_to_retry()));
         };
         if !house.store.first_sight(press.id.0, house.now())? {
-            return Ok(notice::seen_already());
+            return Ok(Reply::from(notice::seen_already()));
         }
         let place = Place {
             guild: chat.guild,
@@ -476,7 +518,7 @@ impl Desk {
                 house.store.put_turn(&record)?;
                 house.store.flush().await?;
                 self.hand_over(&again);
-                Ok(notice::trying_again())
+                Ok(Reply::from(notice::trying_again()))
             }
             Err(refusal) => self.refused(&press.by, &refusal),
         }
@@ -485,7 +527,7 @@ impl Desk {
     /// `/stop`.
     pub async fn stop(&self, stop: InboundStop) -> Reply {
         match self.stop_running(stop.thread, &stop.by).await {
-            Ok(text) => Reply::from(text),
+            Ok(reply) => reply,
             Err(error) => {
                 tracing::error!(error = format!("{error:#}"), "could not stop a turn");
                 Reply::from(notice::broken())
@@ -493,7 +535,7 @@ impl Desk {
         }
     }
 
-    async fn stop_running(&self, thread: ThreadId, by: &Person) -> anyhow::Result<String> {
+    async fn stop_running(&self, thread: ThreadId, by: &Person) -> anyhow::Result<Reply> {
         let open = self.house.store.open_turns(thread)?;
         let running = open
             .iter()
@@ -501,18 +543,18 @@ impl Desk {
             .or(open.first());
         match running {
             Some(record) => self.stop_turn(record.id, by).await,
-            None => Ok(notice::nothing_is_running()),
+            None => Ok(Reply::from(notice::nothing_is_running())),
         }
     }
 
-    async fn stop_turn(&self, turn: TurnId, by: &Person) -> anyhow::Result<String> {
+    async fn stop_turn(&self, turn: TurnId, by: &Person) -> anyhow::Result<Reply> {
         let house = &self.house;
         let Some(record) = house
             .store
             .turn(turn)?
             .filter(|record| record.stage != Stage::Done)
         else {
-            return Ok(notice::nothing_is_running());
+            return Ok(Reply::from(notice::nothing_is_running()));
         };
         let owner = house.store.chat(record.thread)?.map(|chat| chat.owner);
         if !may_stop(house, &record, owner, by) {
@@ -525,7 +567,7 @@ impl Desk {
         house.store.flush().await?;
         if waiting.is_some() {
             house.hub.tell(house, record.thread, Letter::Look);
-            return Ok(notice::taken_back());
+            return Ok(Reply::from(notice::taken_back()));
         }
         house.hub.tell(
             house,
@@ -535,12 +577,51 @@ impl Desk {
                 by: by.member,
             },
         );
-        Ok(notice::stopping())
+        Ok(Reply::from(notice::stopping()))
+    }
+
+    /// Lets a request go on that waited for its author to choose a project.
+    async fn choose(&self, turn: TurnId, press: &InboundPress) -> anyhow::Result<Reply> {
+        let undecided = match which_project::chosen(&self.house, turn, press)? {
+            Ok(undecided) => undecided,
+            Err(text) => return Ok(Reply::from(text)),
+        };
+        let author = Person {
+            // Those that the choice carries are newer than those of the request.
+            roles: press.by.roles.clone(),
+            ..undecided.request.author.clone()
+        };
+        let request = Request {
+            author,
+            ..undecided.request.clone()
+        };
+        let project = press.values.first().map(String::as_str);
+        match self.take(request.clone(), None, undecided.place, turn, project)? {
+            Ok(record) => {
+                which_project::close(&self.house, &record, press).await?;
+                self.hand_over(&record);
+                Ok(Reply::from(notice::asked(record.thread)))
+            }
+            Err(refusal) => self.refused(&request.author, &refusal),
+        }
+    }
+
+    /// A command about a chat.
+    pub async fn chat_command(&self, call: InboundChat) -> Reply {
+        chat_commands::carry_out(&self.house, call).await
     }
 
     /// Looks again whether the authors of running turns still may.
     pub fn recheck(&self) {
         self.house.hub.tell_all(&Letter::Recheck);
+    }
+
+    /// Reads the roles of the authors of running turns again, then looks whether they still may.
+    pub async fn recheck_roles(&self) {
+        if let Err(error) = newest::read_again(&self.house).await {
+            tracing::error!(%error, "could not look whose turns are running");
+        }
+        self.recheck();
     }
 }
 
@@ -577,6 +658,16 @@ fn says_once(refusal: &Refusal) -> bool {
             | Refusal::Suspended
             | Refusal::NotConfined
     )
+}
+
+/// Returns the button by which somebody without a grant can ask for one, where there is a place to ask in.
+fn asking(house: &House, refusal: &Refusal) -> Vec<Button> {
+    match refusal {
+        Refusal::NoGrant { project, .. } if house.rules.admin_channel.is_some() => {
+            vec![Button::Ask(project.clone())]
+        }
+        _ => Vec::new(),
+    }
 }
 
 fn kind_of(refusal: &Refusal) -> &'static str {
@@ -616,6 +707,8 @@ fn new_record(chat: &Chat, request: Request, turn: TurnId, permit: &Permit) -> T
         stage: Stage::Waiting,
         project: permit.project().clone(),
         level: permit.level(),
+        ship_withheld: false,
+        extras: Vec::new(),
         model: permit.model().to_owned(),
         families: None,
         hold: crate::domain::money::Usd::ZERO,

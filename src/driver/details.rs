@@ -100,5 +100,6 @@ fn file(house: &House, turn: &Turn) -> Reply {
             name: "details.md".to_owned(),
             bytes: Bytes::from(details),
         }],
+        buttons: Vec::new(),
     }
 }

@@ -12,7 +12,7 @@ use crate::domain::grant::{Grant, Level, Permit, Refusal};
 use crate::domain::guest::{Guest, Person};
 use crate::domain::ids::{AccountId, SessionId, Slug, ThreadId, TurnId};
 use crate::domain::money::Usd;
-use crate::domain::project::{Project, Workspace};
+use crate::domain::project::{Catalogue, Project, Workspace};
 use crate::domain::request::Request;
 use crate::domain::time::Month;
 use crate::domain::turn_record::{Stage, TurnRecord};
@@ -27,19 +27,24 @@ use super::house::{AccountBy, House};
 struct Known {
     guest: Guest,
     grants: Vec<Grant>,
+    /// The configured projects, with the budgets that were set by command.
+    catalogue: Catalogue,
 }
 
 fn known(house: &House, person: &Person) -> Result<Known, StoreError> {
     Ok(Known {
         guest: house.store.guest(person.member)?,
         grants: house.store.grants_for(person.member, &person.roles)?,
+        catalogue: house
+            .catalogue
+            .with_budgets(&house.store.project_budgets()?),
     })
 }
 
 fn facts<'a>(house: &'a House, person: &'a Person, known: &'a Known) -> Facts<'a> {
     Facts {
         rules: &house.rules,
-        catalogue: &house.catalogue,
+        catalogue: &known.catalogue,
         person,
         guest: &known.guest,
         grants: &known.grants,
@@ -82,13 +87,54 @@ pub fn admit(
         (None, None, Some(slug)) => Wanted::Fixed(slug),
         (None, None, None) => Wanted::Any,
     };
-    decide(
+    let decision = decide(
         house,
         &facts,
         project,
         request.model.as_deref(),
         chat.map(|chat| chat.model.as_str()),
-    )
+    )?;
+    unless_paused(house, decision)
+}
+
+/// Turns a yes into a no while new turns are paused. Whoever is refused anyway learns nothing of the pause.
+fn unless_paused(
+    house: &House,
+    decision: Result<Permit, Refusal>,
+) -> Result<Result<Permit, Refusal>, StoreError> {
+    Ok(match (decision, house.store.paused()?) {
+        (Ok(_), Some(why)) => Err(Refusal::Paused(why)),
+        (decision, _) => decision,
+    })
+}
+
+/// Asks whether a person may enter a project that they named. Money is not looked at.
+pub fn enter(
+    house: &House,
+    person: &Person,
+    project: Wanted<'_>,
+    need: Level,
+) -> Result<Result<(Slug, Level), Refusal>, StoreError> {
+    let known = known(house, person)?;
+    let ask = Ask {
+        project,
+        need,
+        model: None,
+    };
+    let entry = budget::enter(&facts(house, person, &known), &ask);
+    Ok(entry.map(|entry| (entry.project.slug.clone(), entry.level)))
+}
+
+/// Asks whether a person may use this model in a project, or none in particular, and have a turn there at all.
+pub fn permit(
+    house: &House,
+    person: &Person,
+    project: &Slug,
+    model: Option<&str>,
+) -> Result<Result<Permit, Refusal>, StoreError> {
+    let known = known(house, person)?;
+    let facts = facts(house, person, &known);
+    decide(house, &facts, Wanted::Fixed(project), model, None)
 }
 
 /// Asks the gate. The chat's own model is a wish: somebody who may not use it gets his first allowed one.
@@ -147,6 +193,7 @@ pub fn hold(
         record.request.model.as_deref(),
         Some(&chat.model),
     )
+    .and_then(|decision| unless_paused(house, decision))
     .context("could not ask the gate")?;
     let permit = match permit {
         Ok(permit) => permit,
@@ -156,7 +203,9 @@ pub fn hold(
         .store
         .hold(record.id, &permit, house.now())
         .context("could not hold the turn's money")?;
+    let extras = extras(&facts, chat);
     Ok(held.inspect(|amount| {
+        record.extras = extras;
         record.project = permit.project().clone();
         record.level = permit.level();
         record.model = permit.model().to_owned();
@@ -166,6 +215,13 @@ pub fn hold(
         record.started_at = Some(house.now());
         record.stage = Stage::Held;
     }))
+}
+
+/// Returns the chat's further projects that count for this person, with the level held on each.
+fn extras(facts: &Facts<'_>, chat: &Chat) -> Vec<(Slug, Level)> {
+    let further = chat.projects.iter().skip(1);
+    let held = further.filter_map(|slug| Some((slug.clone(), budget::level_of(facts, slug)?)));
+    held.filter(|(_, level)| *level >= Level::Chat).collect()
 }
 
 /// Returns what the machine must know about a turn.
@@ -196,11 +252,22 @@ pub fn facts_of(house: &House, chat: &Chat, record: &TurnRecord) -> TurnFacts {
 /// How long the agent's process may take to go by itself, after its result or after it was asked to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Returns whether the author of a running turn still may.
+/// Returns whether the author of a running turn still may: with the newest roles known, and on each project that the turn
+/// was let into, at the level it was let in with.
 pub fn may_go_on(house: &House, chat: &Chat, record: &TurnRecord) -> anyhow::Result<bool> {
-    let level = level(house, &record.request.author, &chat.projects[0])
-        .context("could not read the author's grants")?;
-    Ok(level >= Some(Level::Chat))
+    let Some(author) = house.newest.of(record) else {
+        return Ok(false);
+    };
+    let known = known(house, &author).context("could not read the author's grants")?;
+    let facts = facts(house, &author, &known);
+    let first = match record.stage {
+        // Asked again at its start, at whatever level is held by then.
+        Stage::Waiting => Level::Chat,
+        _ => record.level,
+    };
+    let holds = |slug: &Slug, level| budget::level_of(&facts, slug) >= Some(level);
+    let extras = &record.extras;
+    Ok(holds(&chat.projects[0], first) && extras.iter().all(|(slug, level)| holds(slug, *level)))
 }
 
 /// Returns why the files of a request are not taken in, if they are too large.
@@ -261,7 +328,7 @@ pub fn new_chat(
         projects: vec![permit.project().clone()],
         model: permit.model().to_owned(),
         session: new_session(),
-        account: account(house, request, project, permit)?,
+        account: account(house, &request.author, project, permit.project())?,
         workdir: workdir(house, project, thread),
         word: random_word(),
         listen: if place.kind == PlaceKind::Text {
@@ -269,25 +336,58 @@ pub fn new_chat(
         } else {
             Listen::Mentions
         },
+        speakers: Vec::new(),
         opened_at: house.now(),
         closed: false,
     })
 }
 
+/// Makes a chat of its own that works like another: for `owner`, in these projects, in the thread that will hang on this
+/// message.
+pub fn forked_chat(
+    house: &House,
+    from: &Chat,
+    owner: &Person,
+    projects: Vec<Slug>,
+    thread: ThreadId,
+) -> Result<Chat, StoreError> {
+    let project = house.catalogue.get(&projects[0]);
+    Ok(Chat {
+        thread,
+        place: thread.channel(),
+        opening: None,
+        owner: owner.member,
+        session: new_session(),
+        account: account(house, owner, project, &projects[0])?,
+        workdir: workdir(house, project, thread),
+        word: random_word(),
+        listen: Listen::All,
+        opened_at: house.now(),
+        closed: false,
+        projects,
+        ..from.clone()
+    })
+}
+
 fn account(
     house: &House,
-    request: &Request,
+    owner: &Person,
     project: Option<&Project>,
-    permit: &Permit,
+    slug: &Slug,
 ) -> Result<AccountId, StoreError> {
     if let Some(fixed) = project.and_then(|project| project.account.as_ref()) {
         return Ok(AccountId(fixed.clone()));
     }
     let whose = match house.account_by {
-        AccountBy::Project => format!("project/{}", permit.project()),
-        AccountBy::Guest => format!("guest/{}", request.author.member),
+        AccountBy::Project => account_kind(slug),
+        AccountBy::Guest => format!("guest/{}", owner.member),
     };
     house.store.account(&whose, random_account)
+}
+
+/// Returns what a project's own account is kept under.
+pub fn account_kind(project: &Slug) -> String {
+    format!("project/{project}")
 }
 
 fn workdir(house: &House, project: Option<&Project>, thread: ThreadId) -> String {

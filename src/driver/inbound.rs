@@ -1,5 +1,6 @@
 //! What comes in from the platform, in our types. Bots, webhooks and foreign servers never get this far.
 
+use crate::domain::chat::Listen;
 use crate::domain::guest::Person;
 use crate::domain::ids::{ChannelId, GuildId, InteractionId, MessageId, ThreadId};
 use crate::domain::request::{Attachment, Quote};
@@ -79,7 +80,7 @@ pub struct InboundAsk {
     pub file: Option<Attachment>,
 }
 
-/// A button was pressed. `custom_id`s are those that `ports::Button::id` makes; a forged one is refused by the gate.
+/// A button was pressed, or something chosen of a menu. `custom_id`s are those of `ports::Button` and `ports::Choice`; a forged one is refused by the gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InboundPress {
     /// The interaction.
@@ -92,8 +93,40 @@ pub struct InboundPress {
     pub message: MessageId,
     /// Who pressed.
     pub by: Person,
-    /// The button's id as it came.
+    /// The button's or the menu's id as it came.
     pub custom_id: String,
+    /// What was chosen of a menu, as it came; empty for a button.
+    pub values: Vec<String>,
+}
+
+/// A command about the chat of the thread it is used in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InboundChat {
+    /// The interaction.
+    pub id: InteractionId,
+    /// Where it was used.
+    pub place: Place,
+    /// By whom.
+    pub by: Person,
+    /// What is wanted.
+    pub want: ChatWant,
+}
+
+/// What somebody wants of a chat. Names are as typed; Discord validates none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChatWant {
+    /// `/new`: a new conversation in the same thread.
+    New,
+    /// `/fork`: another thread with the same projects.
+    Fork,
+    /// `/model`: another model.
+    Model(String),
+    /// `/listen`: which messages count as requests.
+    Listen(Listen),
+    /// `/add-project`: one more project.
+    AddProject(String),
+    /// `/details` of the newest turn.
+    Details,
 }
 
 /// `/stop`.
@@ -114,13 +147,15 @@ pub struct Reply {
     pub text: String,
     /// Files that only they see.
     pub files: Vec<super::ports::Upload>,
+    /// Buttons that only they see.
+    pub buttons: Vec<super::ports::Button>,
 }
 
 impl From<String> for Reply {
     fn from(text: String) -> Reply {
         Reply {
             text,
-            files: Vec::new(),
+            ..Reply::default()
         }
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod alarm;
 pub mod catch_up;
+pub mod chat_commands;
 pub mod chat_task;
 pub mod claims;
 pub mod clock;
@@ -22,6 +23,7 @@ pub mod inbox;
 pub mod joining;
 pub mod launch;
 pub mod live_message;
+pub mod newest;
 pub mod notices;
 pub mod outbox;
 pub mod ports;
@@ -29,11 +31,16 @@ pub mod produced;
 pub mod provider;
 pub mod resume;
 pub mod run_turn;
+pub mod scope;
+pub mod skills;
 pub mod slots;
+pub mod sweep;
 pub mod threads;
 pub mod turn_directory;
+pub mod warnings;
+pub mod which_project;
 
 #[cfg(test)]
-mod fakes;
+pub(crate) mod fakes;
 #[cfg(test)]
 mod tests;

@@ -5,15 +5,17 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::domain::ids::{ChannelId, GuildId, MemberId, MessageId, RoleId, ThreadId, TurnId};
+use crate::domain::grant::Level;
+use crate::domain::ids::{ChannelId, GuildId, MemberId, MessageId, RoleId, Slug, ThreadId, TurnId};
 use crate::domain::request::Attachment;
 use crate::sandbox::Sandbox;
 
 use super::clock::Clock;
 use super::inbound::InboundMessage;
 
-/// A button on one of our messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A button on one of our messages. Its `custom_id` carries all that is to be known, so that it works after restarts;
+/// whoever presses is asked at the gate as if nothing had been offered.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Button {
     /// Stops this turn.
     Stop(TurnId),
@@ -21,38 +23,149 @@ pub enum Button {
     Details(TurnId),
     /// Asks once more what this turn was asked.
     Retry(TurnId),
+    /// Asks the admins for access: to this project, or to whichever they choose.
+    Ask(Option<Slug>),
+    /// Answers somebody who asked for access.
+    Decide(Decide),
 }
 
+/// An admin's answer to somebody who asked for access.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decide {
+    /// Who asked.
+    pub member: MemberId,
+    /// Where they are told.
+    pub channel: ChannelId,
+    /// To which project; not known for a no to somebody who named none.
+    pub project: Option<Slug>,
+    /// What they get; `None`: nothing.
+    pub level: Option<Level>,
+}
+
+/// What stands in a `custom_id` in place of a project that is not known. No slug begins so.
+const NO_PROJECT: &str = "-";
+
 impl Button {
-    /// Returns the `custom_id`: version, action, turn; at most 100 characters.
-    pub fn id(self) -> String {
+    /// Returns the `custom_id`: version, action, and what it is about; at most 100 characters.
+    pub fn id(&self) -> String {
         match self {
             Button::Stop(turn) => format!("1:stop:{turn}"),
             Button::Details(turn) => format!("1:details:{turn}"),
             Button::Retry(turn) => format!("1:retry:{turn}"),
+            Button::Ask(project) => format!("1:access:{}", written(project.as_ref())),
+            Button::Decide(decide) => format!(
+                "1:decide:{}:{}:{}:{}",
+                decide
+                    .level
+                    .map_or("no".to_owned(), |level| level.to_string()),
+                decide.member,
+                decide.channel,
+                written(decide.project.as_ref())
+            ),
         }
     }
 
     /// Returns the button that this `custom_id` names, if it is one of ours.
     pub fn from_id(id: &str) -> Option<Button> {
-        let (action, turn) = id.strip_prefix("1:")?.split_once(':')?;
-        let turn = TurnId(turn.parse().ok()?);
+        let (action, rest) = id.strip_prefix("1:")?.split_once(':')?;
         match action {
-            "stop" => Some(Button::Stop(turn)),
-            "details" => Some(Button::Details(turn)),
-            "retry" => Some(Button::Retry(turn)),
+            "stop" => Some(Button::Stop(TurnId(rest.parse().ok()?))),
+            "details" => Some(Button::Details(TurnId(rest.parse().ok()?))),
+            "retry" => Some(Button::Retry(TurnId(rest.parse().ok()?))),
+            "access" => Some(Button::Ask(read(rest)?)),
+            "decide" => {
+                let [level, member, channel, project] =
+                    <[&str; 4]>::try_from(rest.split(':').collect::<Vec<_>>()).ok()?;
+                Some(Button::Decide(Decide {
+                    member: MemberId(member.parse().ok()?),
+                    channel: ChannelId(channel.parse().ok()?),
+                    project: read(project)?,
+                    level: match level {
+                        "no" => None,
+                        level => Some(level.parse().ok()?),
+                    },
+                }))
+            }
             _ => None,
         }
     }
 
     /// Returns what is written on it.
-    pub fn label(self) -> &'static str {
+    pub fn label(&self) -> &'static str {
         match self {
             Button::Stop(_) => "Stop",
             Button::Details(_) => "Details",
             Button::Retry(_) => "Retry",
+            Button::Ask(_) => "Ask for access",
+            Button::Decide(decide) => match decide.level {
+                Some(Level::View) => "Grant view",
+                Some(Level::Chat) => "Grant chat",
+                Some(Level::Ship) => "Grant ship",
+                None => "No",
+            },
         }
     }
+}
+
+fn written(project: Option<&Slug>) -> &str {
+    project.map_or(NO_PROJECT, Slug::as_str)
+}
+
+/// Returns the project that was written; `None`: it is none of ours.
+fn read(text: &str) -> Option<Option<Slug>> {
+    match text {
+        NO_PROJECT => Some(None),
+        slug => slug.parse().ok().map(Some),
+    }
+}
+
+/// What is decided by choosing from a menu.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The project of a request that waits for it; only its author may choose.
+    Project(TurnId),
+    /// The project that somebody who asked for access is to get; only admins may choose.
+    Access {
+        /// Who asked.
+        member: MemberId,
+        /// Where they are told.
+        channel: ChannelId,
+    },
+}
+
+impl Choice {
+    /// Returns the `custom_id` of its menu.
+    pub fn id(self) -> String {
+        match self {
+            Choice::Project(turn) => format!("1:project:{turn}"),
+            Choice::Access { member, channel } => format!("1:which:{member}:{channel}"),
+        }
+    }
+
+    /// Returns the choice that this `custom_id` names, if it is one of ours.
+    pub fn from_id(id: &str) -> Option<Choice> {
+        let (action, rest) = id.strip_prefix("1:")?.split_once(':')?;
+        match action {
+            "project" => Some(Choice::Project(TurnId(rest.parse().ok()?))),
+            "which" => {
+                let (member, channel) = rest.split_once(':')?;
+                Some(Choice::Access {
+                    member: MemberId(member.parse().ok()?),
+                    channel: ChannelId(channel.parse().ok()?),
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A menu on one of our messages, of which one thing is chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Menu {
+    /// What is chosen.
+    pub choice: Choice,
+    /// What can be chosen: what people read, and the value that comes back. At most 25 are shown.
+    pub options: Vec<(String, String)>,
 }
 
 /// A file to be attached.
@@ -76,6 +189,8 @@ pub struct Post {
     pub ping: Option<MemberId>,
     /// Buttons, in one row.
     pub buttons: Vec<Button>,
+    /// A menu, above the buttons.
+    pub menu: Option<Menu>,
     /// At most ten, each within [`Surface::file_limit`], together within 25 MiB.
     pub files: Vec<Upload>,
     /// No notification sound (live messages).
@@ -229,4 +344,71 @@ pub struct Ports {
     pub sandbox: Arc<dyn Sandbox>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_button_is_about_comes_back_from_its_id() {
+        let longest = Slug::try_from("a".repeat(32)).unwrap();
+        let (member, channel) = (MemberId(u64::MAX), ChannelId(u64::MAX));
+        let decide = |project: Option<&Slug>, level| {
+            Button::Decide(Decide {
+                member,
+                channel,
+                project: project.cloned(),
+                level,
+            })
+        };
+        let table = [
+            Button::Stop(TurnId(u64::MAX)),
+            Button::Details(TurnId(1)),
+            Button::Retry(TurnId(1)),
+            Button::Ask(Some(longest.clone())),
+            Button::Ask(None),
+            decide(Some(&longest), Some(Level::View)),
+            decide(Some(&longest), Some(Level::Chat)),
+            decide(Some(&longest), Some(Level::Ship)),
+            decide(Some(&longest), None),
+            decide(None, None),
+        ];
+        for button in table {
+            let id = button.id();
+            assert!(id.len() <= 100, "{id}");
+            assert_eq!(Button::from_id(&id), Some(button));
+            assert_eq!(Choice::from_id(&id), None);
+        }
+        for choice in [
+            Choice::Project(TurnId(u64::MAX)),
+            Choice::Access { member, channel },
+        ] {
+            let id = choice.id();
+            assert!(id.len() <= 100, "{id}");
+            assert_eq!(Choice::from_id(&id), Some(choice));
+            assert_eq!(Button::from_id(&id), None);
+        }
+    }
+
+    #[test]
+    fn an_id_that_is_not_ours_names_nothing() {
+        let table = [
+            "",
+            "1:",
+            "0:stop:1",
+            "1:stop:x",
+            "1:access:",
+            "1:access:UPPER",
+            "1:decide:chat:1:2",
+            "1:decide:all:1:2:site",
+            "1:decide:chat:1:2:site:more",
+            "1:which:1",
+            "1:project:-1",
+        ];
+        for id in table {
+            assert_eq!(Button::from_id(id), None, "{id}");
+            assert_eq!(Choice::from_id(id), None, "{id}");
+        }
+    }
 }

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::agent::event::Event as Told;
 use crate::domain::chat::Chat;
+use crate::domain::grant::Refusal;
 use crate::domain::money::Usd;
 use crate::domain::time::Moment;
 use crate::domain::turn_record::{Stage, TurnRecord};
@@ -31,10 +32,13 @@ use super::hub::Letter;
 use super::joining;
 use super::launch;
 use super::live_message::{self, LiveMessage};
+use super::newest;
 use super::ports::{Button, Post};
 use super::resume;
+use super::scope;
 use super::slots::Slot;
 use super::turn_directory::Run;
+use super::warnings;
 
 /// News that may wait for the loop.
 const NEWS: usize = 64;
@@ -146,7 +150,7 @@ impl Running<'_> {
             self.catching_up = self.record.stage != Stage::Held;
             // The money is held already, and a turn that was admitted is not asked again.
             self.slot = self.house.slots.take(self.record.request.author.member);
-            self.happen(Event::Held(self.record.hold)).await?;
+            self.held(self.record.hold).await?;
         }
         if self.chat.closed {
             self.happen(Event::StopRequested(Stop::ThreadGone)).await?;
@@ -194,7 +198,7 @@ impl Running<'_> {
                 self.chat.closed = true;
                 self.house
                     .store
-                    .put_chat(&self.chat)
+                    .revise_chat(self.chat.thread, |chat| chat.closed = true)
                     .context("could not store the chat")?;
                 self.happen(Event::StopRequested(Stop::ThreadGone)).await
             }
@@ -356,14 +360,27 @@ impl Running<'_> {
         if self.was_taken_back()? {
             return Ok(());
         }
+        let author = &self.record.request.author;
+        match newest::person(self.house, self.chat.guild, author).await {
+            Some(author) => self.record.request.author = author,
+            None => return self.happen(Event::Refused(Refusal::LeftServer)).await,
+        }
         joining::take_in_following(self.house, &self.chat, &mut self.record)?;
         match gate::hold(self.house, &self.chat, &mut self.record)? {
             Ok(amount) => {
+                scope::keep_company(self.house, &mut self.chat, &mut self.record).await?;
                 self.save().await?;
-                self.happen(Event::Held(amount)).await
+                self.held(amount).await
             }
             Err(refusal) => self.happen(Event::Refused(refusal)).await,
         }
+    }
+
+    async fn held(&mut self, amount: Usd) -> anyhow::Result<()> {
+        if self.record.ship_withheld {
+            self.happen(Event::ShipWithheld).await?;
+        }
+        self.happen(Event::Held(amount)).await
     }
 
     /// Reads the request once more: while it waited it may have been edited, deleted or stopped.
@@ -475,6 +492,7 @@ impl Running<'_> {
                 .store
                 .settle(self.record.id, cost, estimated, self.house.now())
                 .context("could not book a turn")?;
+            warnings::after(self.house, &self.chat, &self.record);
         } else {
             self.house
                 .store
@@ -510,10 +528,15 @@ impl Running<'_> {
     async fn renew_session(&mut self) -> anyhow::Result<()> {
         self.record.attempt += 1;
         self.record.seen = 0;
-        self.chat.session = gate::new_session();
+        let lost = std::mem::replace(&mut self.chat.session, gate::new_session());
+        let new = &self.chat.session;
         self.house
             .store
-            .put_chat(&self.chat)
+            .revise_chat(self.chat.thread, |chat| {
+                if chat.session.id == lost.id {
+                    chat.session = new.clone();
+                }
+            })
             .context("could not store the chat")?;
         self.save().await
     }
@@ -523,10 +546,7 @@ impl Running<'_> {
             return Ok(());
         }
         self.chat.session.begun = true;
-        self.house
-            .store
-            .put_chat(&self.chat)
-            .context("could not store the chat")?;
+        self.keep_chat()?;
         self.save().await
     }
 
@@ -574,6 +594,20 @@ impl Running<'_> {
             self.save().await?;
         }
         Ok(Left::ForNextStart)
+    }
+
+    /// Keeps what this turn made of the chat's session, unless people began another one meanwhile.
+    fn keep_chat(&self) -> anyhow::Result<()> {
+        let session = &self.chat.session;
+        self.house
+            .store
+            .revise_chat(self.chat.thread, |chat| {
+                if chat.session.id == session.id {
+                    chat.session.begun = session.begun;
+                }
+            })
+            .context("could not store the chat")?;
+        Ok(())
     }
 
     async fn save(&self) -> anyhow::Result<()> {

@@ -103,6 +103,20 @@ pub fn refusal(refusal: &Refusal) -> String {
             "Only the author of this request, the owner of this chat and admins can stop it."
                 .to_owned()
         }
+        Refusal::NotYourChat => {
+            "Only the owner of this chat and admins can change how it works. Ask one of them, or start a chat of your own."
+                .to_owned()
+        }
+        Refusal::Paused(reason) if is_blank(reason) => {
+            "New turns are paused by an admin. Ask again later.".to_owned()
+        }
+        Refusal::Paused(reason) => format!(
+            "New turns are paused by an admin: {}. Ask again later.",
+            escape(cut(&one_line(reason), EXPLANATION).trim_end_matches('.'))
+        ),
+        Refusal::LeftServer => {
+            "Its author is not on this server any more, so it was not run.".to_owned()
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::domain::money::Usd;
 use crate::domain::time::{Moment, Month};
 
 /// The longest text of one message, in code points (Discord).
-const MOST: usize = 2000;
+pub(super) const MOST: usize = 2000;
 /// What a text that somebody typed is cut to when it is repeated, in code points.
 const ECHO: usize = 60;
 /// What the last refusal is cut to, in code points.
@@ -267,7 +267,7 @@ fn own_grant(grant: &Grant, now: Moment) -> String {
     format!("- `{}` · **{}** · {term}{by}", grant.project, grant.level)
 }
 
-fn purse(budget: Option<Usd>, month: Tally, resets: Moment) -> String {
+pub(super) fn purse(budget: Option<Usd>, month: Tally, resets: Moment) -> String {
     let resets = resets.seconds();
     match budget {
         None => format!("This month: {}; no limit.", amounts(month)),
@@ -279,7 +279,7 @@ fn purse(budget: Option<Usd>, month: Tally, resets: Moment) -> String {
     }
 }
 
-fn amounts(tally: Tally) -> String {
+pub(super) fn amounts(tally: Tally) -> String {
     if tally.held == Usd::ZERO {
         format!("{} spent", tally.spent)
     } else {
@@ -290,7 +290,7 @@ fn amounts(tally: Tally) -> String {
     }
 }
 
-fn subject(subject: Subject) -> String {
+pub(super) fn subject(subject: Subject) -> String {
     match subject {
         Subject::Member(member) => format!("<@{member}>"),
         Subject::Role(role) => format!("<@&{role}>"),
@@ -303,7 +303,7 @@ fn until(until: Option<Moment>) -> String {
     })
 }
 
-fn term(grant: &Grant, now: Moment) -> String {
+pub(super) fn term(grant: &Grant, now: Moment) -> String {
     match grant.until {
         Some(at) if !grant.is_live(now) => format!("expired <t:{}:R>", at.seconds()),
         at => until(at),
@@ -311,20 +311,20 @@ fn term(grant: &Grant, now: Moment) -> String {
 }
 
 /// Returns a typed text as code, so that it cannot be taken for anything else.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let text = cut(&one_line(text).replace('`', "'"), ECHO);
     let text = text.trim();
     format!("`{}`", if text.is_empty() { " " } else { text })
 }
 
 /// Returns a text without line breaks and other controls.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
 }
 
-fn cut(text: &str, most: usize) -> String {
+pub(super) fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
     }
@@ -334,7 +334,7 @@ fn cut(text: &str, most: usize) -> String {
 }
 
 /// Puts lines between a head and a foot, as many as one message holds, and says how many are missing.
-fn fit(head: String, lines: Vec<String>, foot: &str) -> String {
+pub(super) fn fit(head: String, lines: Vec<String>, foot: &str) -> String {
     // "… and 18446744073709551615 more", with its line break.
     const REST: usize = 32;
     let room = MOST.saturating_sub(head.chars().count() + foot.chars().count() + 1 + REST);

@@ -5,7 +5,7 @@ use crate::domain::ids::ThreadId;
 
 use super::error::StoreError;
 use super::open::Store;
-use super::table::id_key;
+use super::table::{Abort, ended, id_key};
 
 impl Store {
     /// Returns the chat of a thread.
@@ -21,5 +21,26 @@ impl Store {
     /// Returns all chats, oldest first.
     pub fn chats(&self) -> Result<Vec<Chat>, StoreError> {
         self.inner.chats.values("")
+    }
+
+    /// Changes a chat as it is kept at this moment, so that two changes at once both count. Returns what is now kept.
+    pub fn revise_chat(
+        &self,
+        thread: ThreadId,
+        change: impl Fn(&mut Chat),
+    ) -> Result<Option<Chat>, StoreError> {
+        let chats = &self.inner.chats;
+        let key = id_key(thread.0);
+        chats
+            .tree
+            .transaction(|tx| -> Result<Option<Chat>, Abort> {
+                let Some(mut chat) = chats.get_in(tx, &key)? else {
+                    return Ok(None);
+                };
+                change(&mut chat);
+                chats.put_in(tx, &key, &chat)?;
+                Ok(Some(chat))
+            })
+            .map_err(ended)
     }
 }

@@ -25,6 +25,7 @@ mod pending;
 mod record;
 mod table;
 mod turns;
+mod undecided;
 mod upgrade;
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use crate::domain::chat::Chat;
 use crate::domain::grant::Grant;
 use crate::domain::guest::Guest;
 use crate::domain::ledger::{Counted, Entry, Hold, Tally};
+use crate::domain::request::Undecided;
 use crate::domain::said::Pending;
 use crate::domain::time::Moment;
 use crate::domain::turn_record::TurnRecord;
@@ -69,6 +70,8 @@ pub(super) struct Inner {
     pub(super) pending: Table<Pending>,
     /// Single facts about the house, by name.
     pub(super) facts: Table<String>,
+    /// Requests whose project is still to be chosen.
+    pub(super) undecided: Table<Undecided>,
 }
 
 impl Store {
@@ -125,11 +128,19 @@ impl Store {
                 counts: Table::keyed(&db, "counts", |counted: &Counted| id_key(counted.turn.0))?,
                 pending: Table::keyed(&db, "pending", |pending: &Pending| pending.nonce.clone())?,
                 facts: Table::open(&db, "facts")?,
+                undecided: Table::keyed(&db, "undecided", |undecided: &Undecided| {
+                    id_key(undecided.turn.0)
+                })?,
                 flusher: Flusher::default(),
                 marker: path.join(MARKER),
                 db,
             }),
         })
+    }
+
+    /// Returns the bytes that the store takes on the disk.
+    pub fn size(&self) -> Result<u64, StoreError> {
+        Ok(self.inner.db.size_on_disk()?)
     }
 
     /// Writes down that the store is there and whole, in its records first.
@@ -174,7 +185,7 @@ impl Store {
 
 impl Inner {
     /// Returns the tables from which everything else follows.
-    pub(super) fn primary(&self) -> [&dyn AnyTable; 14] {
+    pub(super) fn primary(&self) -> [&dyn AnyTable; 15] {
         [
             &self.guests,
             &self.grants,
@@ -190,6 +201,7 @@ impl Inner {
             &self.counts,
             &self.pending,
             &self.facts,
+            &self.undecided,
         ]
     }
 

@@ -44,6 +44,17 @@ impl Store {
             .map_err(ended)
     }
 
+    /// Returns the newest turn of a chat, done or not. Newer turns of other chats are passed over, so an old chat costs more.
+    pub fn newest_turn(&self, thread: ThreadId) -> Result<Option<TurnRecord>, StoreError> {
+        for pair in self.inner.turns.under("").rev() {
+            let (_, turn) = pair?;
+            if turn.thread == thread {
+                return Ok(Some(turn));
+            }
+        }
+        Ok(None)
+    }
+
     /// Returns the turns that wait in a chat, in the order in which they were asked for.
     pub fn waiting(&self, thread: ThreadId) -> Result<Vec<TurnRecord>, StoreError> {
         let mut turns = self.unfinished_under(&format!("{}/", id_key(thread.0)))?;

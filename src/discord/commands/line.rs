@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::domain::ids::{ChannelId, InteractionId, MemberId, TurnId};
 use crate::driver::inbound::Reply;
-use crate::driver::ports::{Nonce, Post, Surface, Upload};
+use crate::driver::ports::{Button, Nonce, Post, Surface, Upload};
 
 use super::super::bodies;
 use super::super::faults::code;
@@ -82,12 +82,12 @@ impl<'a> Line<'a> {
         } else {
             reply.text
         };
-        let files = names::clean(reply.files);
+        let (files, buttons) = (names::clean(reply.files), reply.buttons);
         let had_files = !files.is_empty();
         if self.began.elapsed() > OPEN {
             return self.say_in_channel(&text).await;
         }
-        let Err(error) = self.edit(&text, files).await else {
+        let Err(error) = self.edit(&text, files, &buttons).await else {
             return;
         };
         // The line's token is not valid any more (10015, 50027).
@@ -98,13 +98,18 @@ impl<'a> Line<'a> {
         let refused = error.status() != 0;
         if had_files && refused {
             let text = format!("{text}\n-# Discord did not take the file.");
-            if let Err(error) = self.edit(text.trim_start(), Vec::new()).await {
+            if let Err(error) = self.edit(text.trim_start(), Vec::new(), &buttons).await {
                 tracing::warn!(%error, "an interaction could not be answered without files either");
             }
         }
     }
 
-    async fn edit(&self, text: &str, files: Vec<Upload>) -> Result<(), RestError> {
+    async fn edit(
+        &self,
+        text: &str,
+        files: Vec<Upload>,
+        buttons: &[Button],
+    ) -> Result<(), RestError> {
         let (application, token) = (self.application, self.token);
         let path = format!("webhooks/{application}/{token}/messages/@original");
         let call = Call::new(
@@ -113,7 +118,7 @@ impl<'a> Line<'a> {
             path,
             Major::Interaction,
         )
-        .json(&bodies::answer(text, &files))
+        .json(&bodies::answer(text, &files, buttons))
         .files(files);
         self.rest.send(call).await.map(drop)
     }

@@ -18,8 +18,8 @@ use futures_util::FutureExt;
 use poise::{FrameworkContext, FrameworkError, FrameworkOptions};
 use serde_json::Value;
 use serenity::all::{
-    CommandInteraction, ComponentInteraction, Context, CreateAutocompleteResponse, Interaction,
-    ResolvedValue, ShardManager, UserId,
+    CommandInteraction, ComponentInteraction, ComponentInteractionDataKind, Context,
+    CreateAutocompleteResponse, Interaction, ResolvedValue, ShardManager, UserId,
 };
 use tokio_util::task::TaskTracker;
 
@@ -27,7 +27,7 @@ use crate::domain::ids::{ChannelId, GuildId, InteractionId, MessageId};
 use crate::domain::rules::Rules;
 use crate::domain::time::Moment;
 use crate::driver::inbound::{InboundPress, Reply};
-use crate::driver::ports::Button;
+use crate::driver::ports::{Button, Choice};
 
 use super::bodies;
 use super::handlers::Handlers;
@@ -299,7 +299,8 @@ impl Switchboard {
             return;
         };
         let id = InteractionId(press.id.get());
-        if Button::from_id(&press.data.custom_id).is_none() {
+        let known = &press.data.custom_id;
+        if Button::from_id(known).is_none() && Choice::from_id(known).is_none() {
             return self.decline(Some(guild), id, &press.token).await;
         }
         let line = Line::of_press(&self.rest, &self.outbound, press);
@@ -313,6 +314,10 @@ impl Switchboard {
             message: MessageId(press.message.id.get()),
             by: slash::person(&press.user, press.member.as_ref()),
             custom_id: press.data.custom_id.clone(),
+            values: match &press.data.kind {
+                ComponentInteractionDataKind::StringSelect { values } => values.clone(),
+                _ => Vec::new(),
+            },
         });
         let reply = AssertUnwindSafe(work).catch_unwind().await;
         line.say(reply.unwrap_or_else(|_| broken())).await;

@@ -7,6 +7,8 @@ use serenity::all::{
     AutocompleteChoice, CommandInteraction, CreateAutocompleteResponse, Member, ResolvedValue, User,
 };
 
+use crate::admin::Act;
+use crate::domain::chat::Listen;
 use crate::domain::grant::{Level, Subject};
 use crate::domain::guest::Person;
 use crate::domain::ids::{
@@ -14,9 +16,9 @@ use crate::domain::ids::{
 };
 use crate::domain::request::Attachment;
 use crate::domain::venue::{Place, PlaceKind};
-use crate::driver::inbound::{InboundAsk, InboundStop, Reply};
+use crate::driver::inbound::{ChatWant, InboundAsk, InboundChat, InboundStop, Reply};
 
-use super::super::handlers::{Caller, Choice, Completion, GrantCall, RevokeCall};
+use super::super::handlers::{ActCall, Caller, Choice, Completion, GrantCall, RevokeCall};
 use super::{Ctx, Front};
 
 /// Proposals for one option (application-commands, "Autocomplete").
@@ -27,7 +29,29 @@ const LONGEST_CHOICE: usize = 100;
 
 /// Returns all commands.
 pub(super) fn all() -> Vec<poise::Command<Front, Infallible>> {
-    vec![ask(), stop(), me(), usage(), grant(), revoke(), grants()]
+    vec![
+        ask(),
+        stop(),
+        new(),
+        fork(),
+        model(),
+        listen(),
+        add_project(),
+        details(),
+        me(),
+        projects(),
+        usage(),
+        grant(),
+        revoke(),
+        grants(),
+        guest(),
+        budget(),
+        spend(),
+        audit(),
+        status(),
+        pause(),
+        resume(),
+    ]
 }
 
 /// What a level is called on Discord.
@@ -56,7 +80,7 @@ impl From<LevelOption> for Level {
 async fn ask(
     ctx: Ctx<'_>,
     #[description = "The project to work in"]
-    #[autocomplete = "projects"]
+    #[autocomplete = "named_projects"]
     project: String,
     #[description = "What to do"] prompt: String,
     #[description = "The model to use"]
@@ -86,6 +110,75 @@ async fn stop(ctx: Ctx<'_>) -> Result<(), Infallible> {
     keep(ctx, stopped.await).await
 }
 
+/// Begin a new conversation in this thread
+#[poise::command(slash_command)]
+async fn new(ctx: Ctx<'_>) -> Result<(), Infallible> {
+    of_chat(ctx, ChatWant::New).await
+}
+
+/// Open a thread of your own with this chat's projects
+#[poise::command(slash_command)]
+async fn fork(ctx: Ctx<'_>) -> Result<(), Infallible> {
+    of_chat(ctx, ChatWant::Fork).await
+}
+
+/// Change the model of this chat
+#[poise::command(slash_command)]
+async fn model(
+    ctx: Ctx<'_>,
+    #[description = "The model to use from now on"]
+    #[autocomplete = "models"]
+    model: String,
+) -> Result<(), Infallible> {
+    of_chat(ctx, ChatWant::Model(model)).await
+}
+
+/// What the bot listens to in a thread.
+#[derive(Clone, Copy, Debug, poise::ChoiceParameter)]
+enum ListenOption {
+    #[name = "all"]
+    All,
+    #[name = "mentions"]
+    Mentions,
+}
+
+/// Choose which messages in this thread count as requests
+#[poise::command(slash_command)]
+async fn listen(
+    ctx: Ctx<'_>,
+    #[description = "All messages of people who may run turns, or only those that mention me"]
+    to: ListenOption,
+) -> Result<(), Infallible> {
+    let listen = match to {
+        ListenOption::All => Listen::All,
+        ListenOption::Mentions => Listen::Mentions,
+    };
+    of_chat(ctx, ChatWant::Listen(listen)).await
+}
+
+/// Let this chat work in one more project
+#[poise::command(slash_command, rename = "add-project")]
+async fn add_project(
+    ctx: Ctx<'_>,
+    #[description = "The project"]
+    #[autocomplete = "named_projects"]
+    project: String,
+) -> Result<(), Infallible> {
+    of_chat(ctx, ChatWant::AddProject(project)).await
+}
+
+/// See every step of the newest turn in this thread
+#[poise::command(slash_command)]
+async fn details(ctx: Ctx<'_>) -> Result<(), Infallible> {
+    of_chat(ctx, ChatWant::Details).await
+}
+
+/// See your projects
+#[poise::command(slash_command)]
+async fn projects(ctx: Ctx<'_>) -> Result<(), Infallible> {
+    of_office(ctx, Act::Projects).await
+}
+
 /// See what you may do here and what is left of your budget
 #[poise::command(slash_command)]
 async fn me(ctx: Ctx<'_>) -> Result<(), Infallible> {
@@ -105,7 +198,7 @@ async fn usage(ctx: Ctx<'_>) -> Result<(), Infallible> {
 async fn grant(
     ctx: Ctx<'_>,
     #[description = "The project"]
-    #[autocomplete = "projects"]
+    #[autocomplete = "named_projects"]
     project: String,
     #[description = "What it allows: view, chat (run turns) or ship (push and deploy too)"]
     level: LevelOption,
@@ -134,7 +227,7 @@ async fn grant(
 async fn revoke(
     ctx: Ctx<'_>,
     #[description = "The project"]
-    #[autocomplete = "projects"]
+    #[autocomplete = "named_projects"]
     project: String,
     #[description = "The member who loses it"] member: Option<User>,
     #[description = "The role that loses it"] role: Option<serenity::all::Role>,
@@ -159,7 +252,158 @@ async fn grants(ctx: Ctx<'_>) -> Result<(), Infallible> {
     keep(ctx, told.await).await
 }
 
-async fn projects(ctx: Ctx<'_>, typed: &str) -> CreateAutocompleteResponse {
+/// See and change what is kept about a guest
+#[poise::command(
+    slash_command,
+    default_member_permissions = "MANAGE_GUILD",
+    subcommands("guest_show", "guest_suspend", "guest_restore", "guest_models"),
+    subcommand_required
+)]
+async fn guest(ctx: Ctx<'_>) -> Result<(), Infallible> {
+    keep(ctx, Reply::default()).await
+}
+
+/// See what a guest may do, has used, and was refused
+#[poise::command(slash_command, rename = "show")]
+async fn guest_show(
+    ctx: Ctx<'_>,
+    #[description = "The member"] member: User,
+) -> Result<(), Infallible> {
+    let member = MemberId(member.id.get());
+    of_office(ctx, Act::Guest(member)).await
+}
+
+/// Let a guest do nothing any more, whatever was granted
+#[poise::command(slash_command, rename = "suspend")]
+async fn guest_suspend(
+    ctx: Ctx<'_>,
+    #[description = "The member"] member: User,
+) -> Result<(), Infallible> {
+    let member = MemberId(member.id.get());
+    of_office(ctx, Act::Suspend(member)).await
+}
+
+/// Let a suspended guest in again
+#[poise::command(slash_command, rename = "restore")]
+async fn guest_restore(
+    ctx: Ctx<'_>,
+    #[description = "The member"] member: User,
+) -> Result<(), Infallible> {
+    let member = MemberId(member.id.get());
+    of_office(ctx, Act::Restore(member)).await
+}
+
+/// Choose which models a guest may use
+#[poise::command(slash_command, rename = "models")]
+async fn guest_models(
+    ctx: Ctx<'_>,
+    #[description = "The member"] member: User,
+    #[description = "Families such as: haiku sonnet; without it, the configured ones"]
+    models: Option<String>,
+) -> Result<(), Infallible> {
+    let member = MemberId(member.id.get());
+    of_office(ctx, Act::Models(member, models)).await
+}
+
+/// Set what may be spent in a month
+#[poise::command(
+    slash_command,
+    default_member_permissions = "MANAGE_GUILD",
+    subcommands("budget_guest", "budget_project"),
+    subcommand_required
+)]
+async fn budget(ctx: Ctx<'_>) -> Result<(), Infallible> {
+    keep(ctx, Reply::default()).await
+}
+
+/// Set what a guest may spend in a month
+#[poise::command(slash_command, rename = "guest")]
+async fn budget_guest(
+    ctx: Ctx<'_>,
+    #[description = "The member"] member: User,
+    #[description = "US dollars a month; 0 is nothing at all; without it, the configured budget"]
+    dollars: Option<f64>,
+) -> Result<(), Infallible> {
+    let member = MemberId(member.id.get());
+    of_office(ctx, Act::GuestBudget(member, dollars)).await
+}
+
+/// Set what all guests together may spend in a project in a month
+#[poise::command(slash_command, rename = "project")]
+async fn budget_project(
+    ctx: Ctx<'_>,
+    #[description = "The project"]
+    #[autocomplete = "named_projects"]
+    project: String,
+    #[description = "US dollars a month; 0 is nothing at all; without it, the configured budget"]
+    dollars: Option<f64>,
+) -> Result<(), Infallible> {
+    of_office(ctx, Act::ProjectBudget(project, dollars)).await
+}
+
+/// See what everybody has used in a month
+#[poise::command(slash_command, default_member_permissions = "MANAGE_GUILD")]
+async fn spend(
+    ctx: Ctx<'_>,
+    #[description = "Only this member"] member: Option<User>,
+    #[description = "Only this project"]
+    #[autocomplete = "named_projects"]
+    project: Option<String>,
+    #[description = "The month, such as 2026-11; without it, this month"] month: Option<String>,
+) -> Result<(), Infallible> {
+    let act = Act::Spend {
+        member: member.map(|member| MemberId(member.id.get())),
+        project,
+        month,
+    };
+    of_office(ctx, act).await
+}
+
+/// See what admins did
+#[poise::command(slash_command, default_member_permissions = "MANAGE_GUILD")]
+async fn audit(ctx: Ctx<'_>) -> Result<(), Infallible> {
+    of_office(ctx, Act::Audit).await
+}
+
+/// See how the bot is
+#[poise::command(slash_command, default_member_permissions = "MANAGE_GUILD")]
+async fn status(ctx: Ctx<'_>) -> Result<(), Infallible> {
+    of_office(ctx, Act::Status).await
+}
+
+/// Let no new turns start
+#[poise::command(slash_command, default_member_permissions = "MANAGE_GUILD")]
+async fn pause(
+    ctx: Ctx<'_>,
+    #[description = "Why, for those who are refused"] reason: Option<String>,
+) -> Result<(), Infallible> {
+    of_office(ctx, Act::Pause(reason.unwrap_or_default())).await
+}
+
+/// Let new turns start again
+#[poise::command(slash_command, default_member_permissions = "MANAGE_GUILD")]
+async fn resume(ctx: Ctx<'_>) -> Result<(), Infallible> {
+    of_office(ctx, Act::Resume).await
+}
+
+async fn of_chat(ctx: Ctx<'_>, want: ChatWant) -> Result<(), Infallible> {
+    let Caller { id, place, by } = caller(ctx.interaction);
+    let answered = (ctx.framework.user_data.chat)(InboundChat {
+        id,
+        place,
+        by,
+        want,
+    });
+    keep(ctx, answered.await).await
+}
+
+async fn of_office(ctx: Ctx<'_>, act: Act) -> Result<(), Infallible> {
+    let caller = caller(ctx.interaction);
+    let answered = (ctx.framework.user_data.office.act)(ActCall { caller, act });
+    keep(ctx, answered.await).await
+}
+
+async fn named_projects(ctx: Ctx<'_>, typed: &str) -> CreateAutocompleteResponse {
     let asked = completion(ctx, typed);
     listed((ctx.framework.user_data.office.complete_projects)(asked).await)
 }
@@ -329,7 +573,11 @@ mod tests {
         for command in all() {
             let written = serde_json::to_value(command.create_as_slash_command()).unwrap();
             let hidden = written["default_member_permissions"] == "32";
-            let for_admins = ["grant", "revoke", "grants"].contains(&&*command.name);
+            let for_admins = [
+                "grant", "revoke", "grants", "guest", "budget", "spend", "audit", "status",
+                "pause", "resume",
+            ]
+            .contains(&&*command.name);
             assert_eq!(hidden, for_admins, "{}", command.name);
         }
     }

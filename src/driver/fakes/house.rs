@@ -24,6 +24,7 @@ use super::super::house::{AccountBy, House};
 use super::super::hub::Hub;
 use super::super::inbound::{Inbound, InboundMessage};
 use super::super::live_message::Crowd;
+use super::super::newest::Newest;
 use super::super::ports::Ports;
 use super::super::produced::Produced;
 use super::super::provider::Provider;
@@ -93,11 +94,15 @@ impl Lodge {
             workdir: "~/chat-{chat}".to_owned(),
             account_by: AccountBy::Project,
             provider: Provider::Own,
+            ship_env: std::collections::HashMap::new(),
+            skills: super::super::skills::Skills::default(),
+            keep: std::time::Duration::from_secs(30 * 24 * 60 * 60),
             turns: TurnDirectory::new(port.clone()),
             produced: Produced::new(port),
             secrets: Secrets(vec!["very-secret-key".to_owned()]),
             hub: Hub::default(),
             crowd: Crowd::default(),
+            newest: Newest::default(),
             tracker: TaskTracker::new(),
             cancel: CancellationToken::new(),
         });

@@ -6,4 +6,4 @@ mod surface;
 
 pub(super) use house::Lodge;
 pub(super) use sandbox::FakeSandbox;
-pub(super) use surface::{FakeSurface, Said};
+pub(crate) use surface::{FakeSurface, Said, house};

@@ -1,26 +1,44 @@
 //! In-memory ports for the driver's tests: a surface that remembers what was said, and can be told to fail.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
+use crate::agent::rules::AgentRules;
 use crate::domain::ids::{ChannelId, GuildId, MemberId, MessageId, RoleId, ThreadId};
+use crate::domain::project::Catalogue;
 use crate::domain::request::Attachment;
+use crate::domain::rules::Rules;
 use crate::domain::time::Moment;
+use crate::sandbox::Sandbox;
+use crate::sandbox::local::{Local, LocalOptions};
+use crate::store::Store;
+use crate::turn::facts::Secrets;
 
 use super::super::clock::Clock;
+use super::super::house::{AccountBy, House};
+use super::super::hub::Hub;
 use super::super::inbound::InboundMessage;
-use super::super::ports::{Nonce, Ours, Post, Surface, SurfaceError};
+use super::super::live_message::Crowd;
+use super::super::newest::Newest;
+use super::super::ports::{Nonce, Ours, Ports, Post, Surface, SurfaceError};
+use super::super::produced::Produced;
+use super::super::provider::Provider;
+use super::super::slots::Slots;
+use super::super::turn_directory::TurnDirectory;
 
 /// How long is waited for something, on the test's clock.
 const DAY: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
 
 /// One thing that the surface was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::driver) enum Said {
+pub(crate) enum Said {
     Thread {
         message: MessageId,
         name: String,
@@ -45,22 +63,24 @@ struct Memory {
     said: Vec<Said>,
     failures: VecDeque<(&'static str, SurfaceError)>,
     serial: u64,
+    roles: HashMap<MemberId, Option<Vec<RoleId>>>,
 }
 
 /// A surface in memory. Message ids are made from the clock, as Discord makes them.
 #[derive(Clone, Debug)]
-pub(in crate::driver) struct FakeSurface {
+pub(crate) struct FakeSurface {
     memory: Arc<Mutex<Memory>>,
     changed: watch::Sender<u64>,
     clock: Arc<dyn Clock>,
 }
 
 impl FakeSurface {
-    pub(in crate::driver) fn new(clock: Arc<dyn Clock>) -> FakeSurface {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> FakeSurface {
         let memory = Memory {
             said: Vec::new(),
             failures: VecDeque::new(),
             serial: 0,
+            roles: HashMap::new(),
         };
         FakeSurface {
             memory: Arc::new(Mutex::new(memory)),
@@ -70,16 +90,21 @@ impl FakeSurface {
     }
 
     /// Lets the next call of `verb` (`open_thread`, `post`, `edit`, `delete`) fail so.
-    pub(in crate::driver) fn fails(&self, verb: &'static str, error: SurfaceError) {
+    pub(crate) fn fails(&self, verb: &'static str, error: SurfaceError) {
         self.lock().failures.push_back((verb, error));
     }
 
-    pub(in crate::driver) fn said(&self) -> Vec<Said> {
+    /// Lets a member have these roles from now on; `None`: they left the server.
+    pub(crate) fn gives_roles(&self, member: MemberId, roles: Option<Vec<RoleId>>) {
+        self.lock().roles.insert(member, roles);
+    }
+
+    pub(crate) fn said(&self) -> Vec<Said> {
         self.lock().said.clone()
     }
 
     /// Waits until what was said fits, for a day of the test's clock.
-    pub(in crate::driver) async fn until(&self, fits: impl Fn(&[Said]) -> bool) -> Vec<Said> {
+    pub(crate) async fn until(&self, fits: impl Fn(&[Said]) -> bool) -> Vec<Said> {
         let mut changes = self.changed.subscribe();
         let fitting = async {
             loop {
@@ -233,7 +258,65 @@ impl Surface for FakeSurface {
         }
     }
 
-    async fn roles(&self, _: GuildId, _: MemberId) -> Result<Option<Vec<RoleId>>, SurfaceError> {
-        Ok(Some(Vec::new()))
+    async fn roles(
+        &self,
+        _: GuildId,
+        member: MemberId,
+    ) -> Result<Option<Vec<RoleId>>, SurfaceError> {
+        if let Some(error) = self.failure("roles") {
+            return Err(error);
+        }
+        let known = self.lock().roles.get(&member).cloned();
+        Ok(known.unwrap_or(Some(Vec::new())))
     }
+}
+
+/// Returns a house over these parts in which no turn ever gets a place to run: what is let in waits in the store.
+pub(crate) fn house(
+    surface: &FakeSurface,
+    store: &Store,
+    rules: Rules,
+    catalogue: Catalogue,
+    homes: &Path,
+) -> Arc<House> {
+    let options = LocalOptions {
+        writable: Vec::new(),
+        readable: Vec::new(),
+    };
+    let sandbox: Arc<dyn Sandbox> = Arc::new(Local::new(homes.to_owned(), options).unwrap());
+    Arc::new(House {
+        ports: Ports {
+            surface: Arc::new(surface.clone()),
+            sandbox: sandbox.clone(),
+            clock: surface.clock.clone(),
+        },
+        store: store.clone(),
+        rules: Arc::new(rules),
+        catalogue: Arc::new(catalogue),
+        agent: AgentRules {
+            command: "agent".to_owned(),
+            tools: Vec::new(),
+            max_turns: 1,
+            confine: true,
+            questions: false,
+            deny_read: Vec::new(),
+            system_prompt: None,
+            env: Vec::new(),
+        },
+        workdir: "~/chat-{chat}".to_owned(),
+        account_by: AccountBy::Project,
+        provider: Provider::Own,
+        ship_env: std::collections::HashMap::new(),
+        skills: super::super::skills::Skills::default(),
+        keep: std::time::Duration::from_secs(30 * 24 * 60 * 60),
+        turns: TurnDirectory::new(sandbox.clone()),
+        produced: Produced::new(sandbox),
+        secrets: Secrets::default(),
+        hub: Hub::default(),
+        slots: Slots::new(0, 0),
+        crowd: Crowd::default(),
+        newest: Newest::default(),
+        tracker: TaskTracker::new(),
+        cancel: CancellationToken::new(),
+    })
 }

@@ -1,0 +1,254 @@
+//! Asking for access: a refused person presses a button, the admins get a message with the possible answers, and both sides
+//! are told. Everything that is to be known stands in the buttons; whoever presses one is judged as if it had not been there.
+
+use std::time::Duration;
+
+use crate::domain::budget::{level_of, runnable_projects};
+use crate::domain::grant::{Grant, Level, Subject};
+use crate::domain::guest::Person;
+use crate::domain::ids::{ChannelId, MemberId, Slug, TurnId};
+use crate::driver::inbound::{InboundPress, Reply};
+use crate::driver::ports::{Button, Choice, Decide, Menu, Nonce, Post};
+use crate::present::{office as say, office_chats as words};
+use crate::store::StoreError;
+
+use super::office::{Office, answered};
+
+/// The same person asks for the same thing once in this time.
+const COOLDOWN: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long it is remembered that a message was decided on: messages do not stay interesting longer.
+const DECIDED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Choices of one menu (Discord).
+const CHOICES: usize = 25;
+
+impl Office {
+    /// Takes a button or menu about access; `None`: it is about something else.
+    pub async fn access(&self, press: &InboundPress) -> Option<Reply> {
+        let ours = self.rules.guilds.contains(&press.guild);
+        match (
+            Button::from_id(&press.custom_id),
+            Choice::from_id(&press.custom_id),
+        ) {
+            (Some(Button::Ask(_)), _) if !ours => Some(Reply::from(words::nobody_to_ask())),
+            (Some(Button::Ask(project)), _) => Some(self.asks(press, project).await),
+            (Some(Button::Decide(decide)), _) => Some(self.decides(press, decide).await),
+            (_, Some(Choice::Access { member, channel })) => {
+                Some(self.chooses(press, member, channel).await)
+            }
+            _ => None,
+        }
+    }
+
+    async fn asks(&self, press: &InboundPress, project: Option<Slug>) -> Reply {
+        let Some(admins) = self.rules.admin_channel else {
+            return Reply::from(words::nobody_to_ask());
+        };
+        // A name that nobody offered is no project's.
+        let project = project.filter(|slug| self.catalogue.get(slug).is_some());
+        match self.may_ask(&press.by, project.as_ref()) {
+            Ok(None) => {}
+            Ok(Some(text)) => return Reply::from(text),
+            Err(error) => return answered(Err(error)),
+        }
+        let post = self.question(press, project);
+        let nonce = Nonce::of(TurnId(press.id.0), "a");
+        match self.surface.post(admins, post, nonce).await {
+            Ok(_) => Reply::from(words::access_asked()),
+            Err(error) => {
+                tracing::error!(%error, "the admins cannot be told who asks for access");
+                Reply::from(words::nobody_to_ask())
+            }
+        }
+    }
+
+    /// Returns why somebody may not ask now. To ask begins the cooldown.
+    fn may_ask(&self, by: &Person, project: Option<&Slug>) -> Result<Option<String>, StoreError> {
+        let known = self.known(by)?;
+        let facts = self.facts(by, &known);
+        if known.guest.suspended && !self.rules.is_owner(by.member) {
+            return Ok(Some(crate::present::notice::refusal(
+                &crate::domain::grant::Refusal::Suspended,
+            )));
+        }
+        match project {
+            Some(project) if level_of(&facts, project) >= Some(Level::Chat) => {
+                let level = level_of(&facts, project).unwrap_or(Level::Chat);
+                return Ok(Some(words::holds_already(project, level)));
+            }
+            None if !runnable_projects(&facts).is_empty() => {
+                return Ok(Some(words::holds_some_already()));
+            }
+            _ => {}
+        }
+        let what = project.map_or("-", Slug::as_str);
+        let key = format!("access/{}/{what}", by.member);
+        let first = self.store.once(&key, self.now(), COOLDOWN)?;
+        Ok((!first).then(words::access_asked_before))
+    }
+
+    /// Returns the message to the admins. Where no project was named they choose one first, unless there is only one.
+    fn question(&self, press: &InboundPress, project: Option<Slug>) -> Post {
+        let (member, channel) = (press.by.member, press.channel);
+        let project = project.or_else(|| match self.catalogue.0.as_slice() {
+            [only] => Some(only.slug.clone()),
+            _ => None,
+        });
+        let text = words::access_wanted(member, &press.by.name, project.as_ref(), channel.0);
+        match project {
+            Some(project) => Post {
+                text,
+                buttons: answers(member, channel, &project),
+                ..Post::default()
+            },
+            None => Post {
+                text,
+                menu: Some(Menu {
+                    choice: Choice::Access { member, channel },
+                    options: self.options(),
+                }),
+                buttons: vec![answer(member, channel, None, None)],
+                ..Post::default()
+            },
+        }
+    }
+
+    fn options(&self) -> Vec<(String, String)> {
+        let projects = self.catalogue.0.iter().take(CHOICES);
+        projects
+            .map(|project| {
+                let title = project.title.trim();
+                let label = if title.is_empty() {
+                    project.slug.as_str()
+                } else {
+                    title
+                };
+                (label.to_owned(), project.slug.to_string())
+            })
+            .collect()
+    }
+
+    /// An admin chose which project somebody is to get: the possible answers take the menu's place.
+    async fn chooses(&self, press: &InboundPress, member: MemberId, channel: ChannelId) -> Reply {
+        if !self.is_admin_here(press) {
+            return Reply::from(say::admins_only());
+        }
+        let chosen = press.values.first().map_or("", String::as_str);
+        let project = match self.project_named(chosen) {
+            Ok(project) => project,
+            Err(text) => return Reply::from(text),
+        };
+        let post = Post {
+            text: words::access_choose_level(member, &project),
+            buttons: answers(member, channel, &project),
+            ..Post::default()
+        };
+        match self.surface.edit(press.channel, press.message, post).await {
+            Ok(()) => Reply::from(words::choose_level(&project)),
+            Err(error) => {
+                tracing::warn!(%error, "a question about access cannot be changed");
+                Reply::from(words::use_grant())
+            }
+        }
+    }
+
+    /// An admin answers. The first answer counts; both sides are told.
+    async fn decides(&self, press: &InboundPress, decide: Decide) -> Reply {
+        if !self.is_admin_here(press) {
+            return Reply::from(say::admins_only());
+        }
+        let text = match self.decide(press, &decide) {
+            Ok(Ok(text)) => self.saved(text).await,
+            Ok(Err(text)) => return Reply::from(text),
+            Err(error) => return answered(Err(error)),
+        };
+        let (by, project) = (press.by.member, decide.project.as_ref());
+        let shown = Post {
+            text: words::access_decided(decide.member, by, project, decide.level),
+            ..Post::default()
+        };
+        if let Err(error) = self.surface.edit(press.channel, press.message, shown).await {
+            tracing::warn!(%error, "an answered question about access cannot be closed");
+        }
+        let told = Post {
+            text: words::access_answer(decide.member, by, project, decide.level),
+            ping: Some(decide.member),
+            ..Post::default()
+        };
+        let nonce = Nonce::of(TurnId(press.message.0), "d");
+        if let Err(error) = self.surface.post(decide.channel, told, nonce).await {
+            tracing::warn!(%error, "somebody cannot be told what became of their request for access");
+        }
+        Reply::from(text)
+    }
+
+    fn decide(
+        &self,
+        press: &InboundPress,
+        decide: &Decide,
+    ) -> Result<Result<String, String>, StoreError> {
+        let grant = match (&decide.project, decide.level) {
+            (Some(project), Some(level)) => match self.project_named(project.as_str()) {
+                Ok(project) => Some(Grant {
+                    subject: Subject::Member(decide.member),
+                    project,
+                    level,
+                    by: press.by.member,
+                    at: self.now(),
+                    until: None,
+                }),
+                Err(text) => return Ok(Err(text)),
+            },
+            _ => None,
+        };
+        let key = format!("decided/{}", press.message);
+        if !self.store.once(&key, self.now(), DECIDED)? {
+            return Ok(Err(words::decided_already()));
+        }
+        match grant {
+            Some(grant) => self.give(&press.by, &grant).map(Ok),
+            None => {
+                let project = decide.project.as_ref().map_or("-", Slug::as_str);
+                let what = format!("decline member {} {project}", decide.member);
+                self.note(&press.by, what, None, None)?;
+                Ok(Ok(words::access_decided(
+                    decide.member,
+                    press.by.member,
+                    decide.project.as_ref(),
+                    None,
+                )))
+            }
+        }
+    }
+
+    fn is_admin_here(&self, press: &InboundPress) -> bool {
+        self.rules.guilds.contains(&press.guild) && self.is_admin(&press.by)
+    }
+}
+
+/// Returns all answers about a project.
+fn answers(member: MemberId, channel: ChannelId, project: &Slug) -> Vec<Button> {
+    [
+        Some(Level::View),
+        Some(Level::Chat),
+        Some(Level::Ship),
+        None,
+    ]
+    .map(|level| answer(member, channel, Some(project), level))
+    .to_vec()
+}
+
+fn answer(
+    member: MemberId,
+    channel: ChannelId,
+    project: Option<&Slug>,
+    level: Option<Level>,
+) -> Button {
+    Button::Decide(Decide {
+        member,
+        channel,
+        project: project.cloned(),
+        level,
+    })
+}
