@@ -4,6 +4,7 @@
 //! Nothing here waits for a turn or for Discord: requests are stored and handed over, notices are said by tasks of their own.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::domain::chat::{Chat, Listen, Opening};
@@ -36,6 +37,8 @@ pub struct Desk {
     house: Arc<House>,
     context: Context,
     claims: Claims,
+    /// How often missed messages were begun to be read.
+    readings: Arc<AtomicU64>,
 }
 
 /// What a message is to us.
@@ -56,19 +59,21 @@ impl Desk {
             house,
             context: Context::default(),
             claims: Claims::default(),
+            readings: Arc::default(),
         }
     }
 
     /// Wakes every chat in which an earlier process left something undone.
     pub fn pick_up(&self) -> Result<usize, StoreError> {
         notices::say_the_rest(&self.house)?;
-        let mut threads: Vec<ThreadId> = self
-            .house
-            .store
-            .unfinished()?
-            .iter()
-            .map(|record| record.thread)
-            .collect();
+        let unfinished = self.house.store.unfinished()?;
+        for record in &unfinished {
+            if record.stage == Stage::Waiting {
+                // Held in the last moment of an earlier process; whoever starts it holds anew.
+                self.house.store.release(record.id)?;
+            }
+        }
+        let mut threads: Vec<ThreadId> = unfinished.iter().map(|record| record.thread).collect();
         threads.sort_unstable();
         threads.dedup();
         for thread in &threads {
@@ -134,6 +139,7 @@ impl Desk {
 
     /// Reads what was missed while nobody listened, beside everything else.
     fn catch_up(&self) -> Result<(), StoreError> {
+        let reading = self.readings.fetch_add(1, Ordering::SeqCst) + 1;
         let after = catch_up::begin(&self.house)?;
         let desk = self.clone();
         self.house.tracker.spawn(async move {
@@ -143,6 +149,12 @@ impl Desk {
             };
             for message in missed {
                 desk.inbound(Inbound::Message(message)).await;
+            }
+            // A newer reading began at the same place or before, and ends later.
+            if desk.readings.load(Ordering::SeqCst) == reading
+                && let Err(error) = catch_up::end(&desk.house)
+            {
+                tracing::error!(%error, "could not note what was read");
             }
         });
         Ok(())
