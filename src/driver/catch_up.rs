@@ -17,11 +17,19 @@ const REMEMBERED: Duration = Duration::from_secs(26 * 60 * 60);
 /// Messages are not always told of in the order of their ids.
 const OVERLAP: Duration = Duration::from_secs(120);
 
+/// What is this young is never too old, however late it comes and whatever is configured: it was not missed but heard.
+const FRESH: Duration = Duration::from_secs(60);
+
 /// The name of the fact that tells the newest message seen.
 const SEEN_FACT: &str = "newest_message";
 
 /// The name of the fact that tells from where a reading goes on that has not ended; blank when none does.
 const READING_FACT: &str = "reading_from";
+
+/// Returns whether a request was made so long ago that its author is not served any more.
+pub fn is_too_old(house: &House, age: Duration) -> bool {
+    age > house.rules.limits.catch_up.max(FRESH)
+}
 
 /// Notes that a message was seen. It reaches the disk with the next flush.
 pub fn note(house: &House, message: MessageId) -> Result<(), StoreError> {

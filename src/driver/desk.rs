@@ -126,7 +126,7 @@ impl Desk {
                     .note(ThreadId(message.place.channel.0), quote(&message));
                 Ok(())
             }
-            Meaning::Request if age > house.rules.limits.catch_up => self.too_old(&message).await,
+            Meaning::Request if catch_up::is_too_old(house, age) => self.too_old(&message).await,
             Meaning::Request => self.requested(message, chat).await,
         }
     }

@@ -60,11 +60,7 @@ async fn deliver(house: Arc<House>, pending: Pending, in_doubt: bool) {
     }
 }
 
-async fn send(
-    house: &House,
-    pending: &Pending,
-    mut in_doubt: bool,
-) -> Result<(), SurfaceError> {
+async fn send(house: &House, pending: &Pending, mut in_doubt: bool) -> Result<(), SurfaceError> {
     let post = Post {
         text: pending.text.clone(),
         reply_to: pending.reply_to,
@@ -100,9 +96,7 @@ async fn attempt(
     if let (true, Some(about)) = (in_doubt, pending.reply_to) {
         let ours = surface.ours_after(pending.channel, about).await?;
         let same = |message: &Ours| {
-            !message.silent
-                && message.reply_to == Some(about)
-                && message.buttons == pending.buttons
+            !message.silent && message.reply_to == Some(about) && message.buttons == pending.buttons
         };
         if ours.iter().any(same) {
             return Ok(());

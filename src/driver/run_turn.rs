@@ -19,8 +19,8 @@ use crate::domain::time::Moment;
 use crate::domain::turn_record::{Stage, TurnRecord};
 use crate::present;
 use crate::present::notice;
-use crate::turn::effect::{Effect, Timer};
 use crate::store::StoreError;
+use crate::turn::effect::{Effect, Timer};
 use crate::turn::event::{Collected, Event, Stop};
 use crate::turn::machine::{AWAY_LIMIT, Turn};
 use crate::turn::state::State;
@@ -471,13 +471,7 @@ impl Running<'_> {
             None => Last::default(),
         };
         self.record.stage = stage;
-        deliver::plan(
-            self.house,
-            &self.chat,
-            &self.turn,
-            &mut self.record,
-            live,
-        );
+        deliver::plan(self.house, &self.chat, &self.turn, &mut self.record, live);
         self.put().context("could not store the turn")?;
         deliver::book(self.house, &self.record).context("could not book a turn")?;
         self.flush().await

@@ -62,7 +62,8 @@ pub(crate) struct House {
 impl House {
     /// Starts everything. `more`: further lines of the section `[limits]`.
     pub(crate) async fn start(backend: Backend, more: &str) -> House {
-        let directory = std::env::temp_dir().join(format!("innkeeper-endurance-{}", uuid::Uuid::new_v4()));
+        let directory =
+            std::env::temp_dir().join(format!("innkeeper-endurance-{}", uuid::Uuid::new_v4()));
         std::fs::create_dir_all(directory.join("shared")).unwrap();
         for open in [directory.clone(), directory.join("shared")] {
             std::fs::set_permissions(open, std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -73,6 +74,7 @@ impl House {
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
         }
         std::fs::write(directory.join("world.json"), world().to_string()).unwrap();
+        bring_program(&directory);
         let (standin, url, token) = standin(&directory);
         let mut house = House {
             url,
@@ -91,7 +93,9 @@ impl House {
         house.start_bot();
         house
             .until("the bot has registered its commands", |world| {
-                world["commands"].as_array().is_some_and(|them| !them.is_empty())
+                world["commands"]
+                    .as_array()
+                    .is_some_and(|them| !them.is_empty())
             })
             .await;
         house
@@ -103,12 +107,7 @@ impl House {
     }
 
     fn configure(&self, token: &str, more: &str) {
-        let program = self.directory.join("innkeeper");
-        let built = env!("CARGO_BIN_EXE_innkeeper");
-        // A sandbox account may not be let into the place where it was built.
-        if std::fs::hard_link(built, &program).is_err() {
-            std::fs::copy(built, &program).unwrap();
-        }
+        let program = program(&self.directory);
         let agent = self.directory.join("agent");
         let script = format!(
             "#!/bin/sh\nexport INNKEEPER_TALLY='{}'\nexec '{}' scripted-agent \"$@\"\n",
@@ -182,7 +181,7 @@ impl House {
     pub(crate) fn start_bot(&mut self) {
         assert!(self.bot.is_none(), "the bot runs already");
         let log = append(&self.directory.join("bot.log"));
-        let bot = Command::new(env!("CARGO_BIN_EXE_innkeeper"))
+        let bot = Command::new(program(&self.directory))
             .args(["run", "--config"])
             .arg(self.config())
             .env("RUST_LOG", "innkeeper=info,warn")
@@ -204,13 +203,14 @@ impl House {
 
     /// Asks the bot to end, and returns how it did.
     pub(crate) async fn stop_bot(&mut self) -> Result<(), String> {
-        let Some(mut bot) = self.bot.take() else {
+        let Some(bot) = self.bot.as_mut() else {
             return Ok(());
         };
-        kill(pid(&bot), Signal::SIGTERM).unwrap();
+        kill(pid(bot), Signal::SIGTERM).unwrap();
         let began = Instant::now();
         loop {
             if let Some(status) = bot.try_wait().unwrap() {
+                self.bot = None;
                 return if status.success() {
                     Ok(())
                 } else {
@@ -218,8 +218,7 @@ impl House {
                 };
             }
             if began.elapsed() > PATIENCE {
-                bot.kill().unwrap();
-                bot.wait().unwrap();
+                self.kill_bot();
                 return Err("after SIGTERM the bot did not end".to_owned());
             }
             tokio::time::sleep(LOOK).await;
@@ -248,13 +247,25 @@ impl House {
         let log = append(&self.directory.join("server.log"));
         let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap();
         let server = Command::new(open_terminal().expect("open-terminal is installed"))
-            .args(["run", "--host", "127.0.0.1", "--port", &self.server_port.to_string()])
+            .args([
+                "run",
+                "--host",
+                "127.0.0.1",
+                "--port",
+                &self.server_port.to_string(),
+            ])
             .env("OPEN_TERMINAL_API_KEY", KEY)
             // Accounts of their own need a server that may make them.
-            .env("OPEN_TERMINAL_MULTI_USER", nix::unistd::geteuid().is_root().to_string())
+            .env(
+                "OPEN_TERMINAL_MULTI_USER",
+                nix::unistd::geteuid().is_root().to_string(),
+            )
             .env("OPEN_TERMINAL_LOG_DIR", home.join("logs"))
             .env("HOME", &home)
-            .env("USER", user.map_or_else(|| "user".to_owned(), |user| user.name))
+            .env(
+                "USER",
+                user.map_or_else(|| "user".to_owned(), |user| user.name),
+            )
             .current_dir(&home)
             .process_group(0)
             .stdin(Stdio::null())
@@ -266,7 +277,10 @@ impl House {
         let began = Instant::now();
         let health = format!("http://127.0.0.1:{}/health", self.server_port);
         while self.client.get(&health).send().await.is_err() {
-            assert!(began.elapsed() < PATIENCE, "the sandbox server does not start");
+            assert!(
+                began.elapsed() < PATIENCE,
+                "the sandbox server does not start"
+            );
             tokio::time::sleep(LOOK).await;
         }
     }
@@ -291,9 +305,16 @@ impl House {
     }
 
     pub(crate) async fn misbehave(&self, rules: Value) {
-        let asked = self.client.post(format!("{}/standin/faults", self.url)).json(&rules);
+        let asked = self
+            .client
+            .post(format!("{}/standin/faults", self.url))
+            .json(&rules);
         let answer = asked.send().await.unwrap();
-        assert!(answer.status().is_success(), "{rules}: {:?}", answer.text().await);
+        assert!(
+            answer.status().is_success(),
+            "{rules}: {:?}",
+            answer.text().await
+        );
     }
 
     pub(crate) async fn behave(&self) {
@@ -310,7 +331,9 @@ impl House {
     pub(crate) async fn requests(&self) -> Vec<Value> {
         let asked = self.client.get(format!("{}/standin/requests", self.url));
         let text = asked.send().await.unwrap().text().await.unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     }
 
     /// Waits until the world fits.
@@ -397,7 +420,7 @@ fn world() -> Value {
 }
 
 fn standin(directory: &Path) -> (Child, String, String) {
-    let mut standin = Command::new(env!("CARGO_BIN_EXE_innkeeper"))
+    let mut standin = Command::new(program(directory))
         .args(["standin", "--listen", "127.0.0.1:0", "--world"])
         .arg(directory.join("world.json"))
         .stdin(Stdio::null())
@@ -416,7 +439,11 @@ fn standin(directory: &Path) -> (Child, String, String) {
 }
 
 /// Does what a person does, by these hands.
-pub(crate) async fn act(client: &reqwest::Client, url: &str, action: Value) -> Result<Value, String> {
+pub(crate) async fn act(
+    client: &reqwest::Client,
+    url: &str,
+    action: Value,
+) -> Result<Value, String> {
     let asked = client.post(format!("{url}/standin/act")).json(&action);
     let answer = asked.send().await.map_err(|error| error.to_string())?;
     let told: Value = answer.json().await.map_err(|error| error.to_string())?;
@@ -424,6 +451,19 @@ pub(crate) async fn act(client: &reqwest::Client, url: &str, action: Value) -> R
         Some(reason) => Err(reason.to_owned()),
         None => Ok(told),
     }
+}
+
+/// A program of this house's own: a sandbox account may not be let into the place where it was built, and a build must not
+/// change what runs.
+fn bring_program(directory: &Path) {
+    let built = env!("CARGO_BIN_EXE_innkeeper");
+    if std::fs::hard_link(built, program(directory)).is_err() {
+        std::fs::copy(built, program(directory)).unwrap();
+    }
+}
+
+fn program(directory: &Path) -> PathBuf {
+    directory.join("innkeeper")
 }
 
 fn append(file: &Path) -> std::fs::File {
@@ -473,7 +513,10 @@ impl Marked {
     /// Returns the turn that it belongs to.
     pub(crate) fn turn(&self) -> u64 {
         let turn = self.mark.split_once('-').map_or("", |(_, turn)| turn);
-        turn.split('.').next().and_then(|turn| turn.parse().ok()).unwrap_or(0)
+        turn.split('.')
+            .next()
+            .and_then(|turn| turn.parse().ok())
+            .unwrap_or(0)
     }
 }
 
@@ -519,7 +562,8 @@ fn list_of<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
 
 /// Returns the messages of a place that are there and that everybody sees.
 pub(crate) fn messages(place: &Value) -> impl Iterator<Item = &Value> {
-    list_of(place, "messages").filter(|message| message["deleted"] != true && message["only_for"].is_null())
+    list_of(place, "messages")
+        .filter(|message| message["deleted"] != true && message["only_for"].is_null())
 }
 
 /// Returns the bot's messages of a place.
@@ -544,7 +588,10 @@ pub(crate) fn is_silent(message: &Value) -> bool {
 }
 
 pub(crate) fn id_of(value: &Value) -> u64 {
-    value["id"].as_str().and_then(|id| id.parse().ok()).unwrap_or(0)
+    value["id"]
+        .as_str()
+        .and_then(|id| id.parse().ok())
+        .unwrap_or(0)
 }
 
 /// Writes down what people saw.
@@ -553,14 +600,28 @@ pub(crate) fn transcript(world: &Value) -> String {
     for place in places(world) {
         text.push_str(&format!("## {} {}\n", place["name"], place["id"]));
         for message in list_of(place, "messages") {
-            let content: String = message["content"].as_str().unwrap_or("").chars().take(160).collect();
-            let files: Vec<&str> = list_of(message, "attachments").filter_map(|file| file["name"].as_str()).collect();
+            let content: String = message["content"]
+                .as_str()
+                .unwrap_or("")
+                .chars()
+                .take(160)
+                .collect();
+            let files: Vec<&str> = list_of(message, "attachments")
+                .filter_map(|file| file["name"].as_str())
+                .collect();
             text.push_str(&format!(
                 "{} {}{}{}: {:?} {:?} {:?}\n",
                 message["id"].as_str().unwrap_or(""),
                 message["author"].as_str().unwrap_or(""),
-                if message["deleted"] == true { " (deleted)" } else { "" },
-                message["reply_to"].as_str().map(|to| format!(" to {to}")).unwrap_or_default(),
+                if message["deleted"] == true {
+                    " (deleted)"
+                } else {
+                    ""
+                },
+                message["reply_to"]
+                    .as_str()
+                    .map(|to| format!(" to {to}"))
+                    .unwrap_or_default(),
                 content,
                 buttons(message),
                 files,

@@ -40,7 +40,9 @@ fn main() -> ExitCode {
         Ok(Some(wanted)) => wanted,
         Ok(None) => return ExitCode::SUCCESS,
         Err(why) => {
-            eprintln!("{why}\nusage: tests/chaos [--kills N] [--seed N] [--backend local|open-terminal] [--keep]");
+            eprintln!(
+                "{why}\nusage: tests/chaos [--kills N] [--seed N] [--backend local|open-terminal] [--keep]"
+            );
             return ExitCode::from(2);
         }
     };
@@ -148,7 +150,11 @@ async fn round(wanted: &Wanted, backend: Backend, kills: u32) -> bool {
     );
     if wanted.keep || !faults.is_empty() {
         house.keep();
-        std::fs::write(house.directory.join("transcript"), house::transcript(&world)).unwrap();
+        std::fs::write(
+            house.directory.join("transcript"),
+            house::transcript(&world),
+        )
+        .unwrap();
     }
     for fault in &faults {
         println!("VIOLATION: {fault}");

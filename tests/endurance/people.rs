@@ -96,7 +96,8 @@ impl People {
         };
         let place = CHANNELS.choose(random).unwrap();
         self.say(house, who(random), place, &text, request).await;
-        self.threads.extend(self.requests.last().and_then(|request| request.message));
+        self.threads
+            .extend(self.requests.last().and_then(|request| request.message));
     }
 
     async fn follow_up(&mut self, house: &House, random: &mut StdRng) {
@@ -143,7 +144,11 @@ impl People {
         let live: Vec<&Value> = house::places(&world)
             .into_iter()
             .flat_map(house::bots)
-            .filter(|message| house::buttons(message).iter().any(|id| id.starts_with("1:stop:")))
+            .filter(|message| {
+                house::buttons(message)
+                    .iter()
+                    .any(|id| id.starts_with("1:stop:"))
+            })
             .collect();
         let Some(live) = live.choose(random) else {
             return;
@@ -173,7 +178,11 @@ impl People {
         let Some(request) = self.recent(random) else {
             return;
         };
-        let mention = if request.by == By::Mention { "@innkeeper " } else { "" };
+        let mention = if request.by == By::Mention {
+            "@innkeeper "
+        } else {
+            ""
+        };
         let text = format!(
             "{mention}changed\n{}!sleep 0.{pause}\n!say answer {}",
             performed(house, &request.mark),
@@ -213,7 +222,8 @@ impl People {
             deleted: false,
         };
         let place = CHANNELS.choose(random).unwrap();
-        self.say(house, who(random), place, "@innkeeper", request).await;
+        self.say(house, who(random), place, "@innkeeper", request)
+            .await;
     }
 
     async fn stranger(&mut self, house: &House, random: &mut StdRng) {
@@ -236,7 +246,9 @@ impl People {
             .until("fewer turns are open", |world| {
                 let live = |place: &&Value| {
                     house::bots(place).any(|message| {
-                        house::buttons(message).iter().any(|id| id.starts_with("1:stop:"))
+                        house::buttons(message)
+                            .iter()
+                            .any(|id| id.starts_with("1:stop:"))
                     })
                 };
                 house::places(world).into_iter().filter(live).count() < OPEN
@@ -258,7 +270,10 @@ fn who(random: &mut StdRng) -> &'static str {
 
 /// What an agent does first: it writes down that it does it, where no account reaches.
 fn performed(house: &House, mark: &str) -> String {
-    format!("!bash echo {mark} >>{}\n", house.shared("performed").display())
+    format!(
+        "!bash echo {mark} >>{}\n",
+        house.shared("performed").display()
+    )
 }
 
 /// What a request asks for.
@@ -266,13 +281,23 @@ fn work(house: &House, mark: &str, writes: bool, random: &mut StdRng) -> String 
     let mut text = performed(house, mark);
     match random.random_range(0..4) {
         0 => {}
-        1 => text.push_str(&format!("!step Bash make for 0.{}\n", random.random_range(1..10))),
-        2 => text.push_str(&format!("!sleep {}.{}\n", random.random_range(0..3), random.random_range(0..10))),
+        1 => text.push_str(&format!(
+            "!step Bash make for 0.{}\n",
+            random.random_range(1..10)
+        )),
+        2 => text.push_str(&format!(
+            "!sleep {}.{}\n",
+            random.random_range(0..3),
+            random.random_range(0..10)
+        )),
         _ => text.push_str("!tasks look; build; test\n!cost 0.01\n"),
     }
     if writes {
         let written = house.shared("written");
-        text.push_str(&format!("!write {mark}.txt {mark}\n!bash echo {mark} >>{}\n", written.display()));
+        text.push_str(&format!(
+            "!write {mark}.txt {mark}\n!bash echo {mark} >>{}\n",
+            written.display()
+        ));
     }
     if random.random_bool(0.2) {
         text.push_str(&format!("!long {}", random.random_range(1..9) * 1000));

@@ -26,7 +26,12 @@ pub(crate) struct Trouble {
 
 impl Trouble {
     /// Kills something, and brings it back.
-    pub(crate) async fn kill(&mut self, house: &mut House, people: &mut People, random: &mut StdRng) {
+    pub(crate) async fn kill(
+        &mut self,
+        house: &mut House,
+        people: &mut People,
+        random: &mut StdRng,
+    ) {
         let what = match (random.random_range(0..100), house.backend) {
             (0..45, _) => "bot",
             (45..65, Backend::OpenTerminal) => "server",
@@ -56,6 +61,15 @@ impl Trouble {
                 self.faults.push(fault);
             }
         }
+        let in_doubt = what == "bot" && random.random_bool(0.15);
+        if in_doubt {
+            // Whatever it says arrives, and it never hears of it; then Discord forgets the nonces.
+            let lost = json!({"on": "POST /channels/*/messages", "lose_reply": true});
+            house.misbehave(lost).await;
+            people.act(house, random).await;
+            let pause = Duration::from_millis(random.random_range(500..3000));
+            tokio::time::sleep(pause).await;
+        }
         if matches!(what, "server" | "both") {
             house.kill_server();
         }
@@ -66,7 +80,10 @@ impl Trouble {
         if random.random_bool(0.5) {
             people.act(house, random).await;
         }
-        if random.random_bool(0.15) {
+        if in_doubt {
+            house.behave().await;
+        }
+        if in_doubt || random.random_bool(0.15) {
             // Discord forgets nonces after three minutes.
             house.misbehave(json!({"advance_seconds": 200})).await;
         }
@@ -81,7 +98,10 @@ impl Trouble {
     /// Kills one process of a run. Returns whether there was one.
     async fn kill_agent(&mut self, house: &House, random: &mut StdRng) -> bool {
         let world = house.world().await;
-        let threads = house::places(&world).into_iter().map(house::id_of).collect();
+        let threads = house::places(&world)
+            .into_iter()
+            .map(house::id_of)
+            .collect();
         let running = house::marked(&threads);
         let Some(victim) = running.choose(random) else {
             return false;
@@ -95,16 +115,37 @@ impl Trouble {
         let times = random.random_range(1..6);
         let any = "* /channels/**";
         let (name, rules) = match random.random_range(0..12) {
-            0 => ("429", json!({"on": any, "status": 429, "retry_after": 0.4, "times": times})),
-            1 => ("502", json!({"on": any, "status": 502, "text": "<html>", "times": times})),
-            2 => ("half", json!({"on": any, "status": 503, "every": 2, "times": times * 4})),
-            3 => ("lost reply", json!({"on": "POST /channels/*/messages", "lose_reply": true, "times": times})),
-            4 => ("hang up", json!({"on": any, "hang_up": true, "times": times})),
+            0 => (
+                "429",
+                json!({"on": any, "status": 429, "retry_after": 0.4, "times": times}),
+            ),
+            1 => (
+                "502",
+                json!({"on": any, "status": 502, "text": "<html>", "times": times}),
+            ),
+            2 => (
+                "half",
+                json!({"on": any, "status": 503, "every": 2, "times": times * 4}),
+            ),
+            3 => (
+                "lost reply",
+                json!({"on": "POST /channels/*/messages", "lose_reply": true, "times": times}),
+            ),
+            4 => (
+                "hang up",
+                json!({"on": any, "hang_up": true, "times": times}),
+            ),
             5 => ("delay", json!({"on": any, "delay_ms": 700, "times": times})),
             6 => ("drop", json!({"gateway": "drop"})),
             7 => ("reconnect", json!({"gateway": "reconnect"})),
-            8 => ("new session", json!([{"gateway": "forget"}, {"gateway": "drop"}])),
-            9 => ("duplicate", json!({"gateway": "duplicate", "event": "MESSAGE_CREATE", "times": times})),
+            8 => (
+                "new session",
+                json!([{"gateway": "forget"}, {"gateway": "drop"}]),
+            ),
+            9 => (
+                "duplicate",
+                json!({"gateway": "duplicate", "event": "MESSAGE_CREATE", "times": times}),
+            ),
             10 => ("shuffle", json!({"gateway": "shuffle", "times": 2})),
             _ => ("refuse", json!({"gateway": "refuse", "seconds": 2})),
         };
@@ -149,6 +190,9 @@ fn moment(text: &Value) -> Option<SystemTime> {
 }
 
 fn told(counts: &BTreeMap<&'static str, u32>) -> String {
-    let counts: Vec<String> = counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
+    let counts: Vec<String> = counts
+        .iter()
+        .map(|(what, count)| format!("{count} {what}"))
+        .collect();
     counts.join(", ")
 }

@@ -39,7 +39,10 @@ pub(crate) async fn settle(house: &mut House) -> Vec<String> {
         }
         if began.elapsed() > REST {
             for turn in store.unfinished().unwrap() {
-                faults.push(format!("turn {} never came to its end: {:?}", turn.id, turn.stage));
+                faults.push(format!(
+                    "turn {} never came to its end: {:?}",
+                    turn.id, turn.stage
+                ));
             }
             for notice in store.pending().unwrap() {
                 faults.push(format!("a notice was never said: {notice:?}"));
@@ -57,7 +60,10 @@ async fn quiet(house: &House, began: Instant) {
     let mut since = Instant::now();
     while began.elapsed() < REST {
         let world = house.world().await;
-        let works = house::places(&world).into_iter().flat_map(house::bots).any(works);
+        let works = house::places(&world)
+            .into_iter()
+            .flat_map(house::bots)
+            .any(works);
         if works || world != last {
             since = Instant::now();
             last = world;
@@ -70,11 +76,19 @@ async fn quiet(house: &House, began: Instant) {
 
 /// A live message that has not become a receipt.
 fn works(message: &Value) -> bool {
-    house::is_silent(message) && !house::buttons(message).iter().any(|id| id.starts_with("1:details:"))
+    house::is_silent(message)
+        && !house::buttons(message)
+            .iter()
+            .any(|id| id.starts_with("1:details:"))
 }
 
 /// Judges a house whose bot was stopped.
-pub(crate) async fn judge(house: &House, world: &Value, people: &People, trouble: &Trouble) -> Found {
+pub(crate) async fn judge(
+    house: &House,
+    world: &Value,
+    people: &People,
+    trouble: &Trouble,
+) -> Found {
     let mut court = Court::new(house, world, people, trouble);
     court.store_fits();
     court.messages();
@@ -144,7 +158,11 @@ impl<'a> Court<'a> {
     }
 
     fn told(&self) -> String {
-        let counts: Vec<String> = self.counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
+        let counts: Vec<String> = self
+            .counts
+            .iter()
+            .map(|(what, count)| format!("{count} {what}"))
+            .collect();
         counts.join(", ")
     }
 
@@ -167,12 +185,16 @@ impl<'a> Court<'a> {
                 match part.sent {
                     Sent::Yes(message) => {
                         if let Some(other) = parts.insert(message.0, turn.id.0) {
-                            self.faults.push(format!("message {message} counts as a part of {other} and of {}", turn.id));
+                            self.faults.push(format!(
+                                "message {message} counts as a part of {other} and of {}",
+                                turn.id
+                            ));
                         }
                     }
                     Sent::GivenUp => {}
                     Sent::No | Sent::Trying => {
-                        self.faults.push(format!("a part of turn {} was never sent", turn.id));
+                        self.faults
+                            .push(format!("a part of turn {} was never sent", turn.id));
                     }
                 }
             }
@@ -187,7 +209,10 @@ impl<'a> Court<'a> {
             let text = message["content"].as_str().unwrap_or("");
             seen.insert(id);
             if house::is_silent(message) {
-                match buttons.iter().find(|button| button.starts_with("1:details:")) {
+                match buttons
+                    .iter()
+                    .find(|button| button.starts_with("1:details:"))
+                {
                     Some(button) => *receipts.entry(button.clone()).or_default() += 1,
                     None => self.fault(format!("message {id} still works: {text:?}")),
                 }
@@ -204,7 +229,12 @@ impl<'a> Court<'a> {
                 self.fault(format!("message {id} belongs to nothing: {text:?}"));
             }
         }
-        for part in parts.keys().filter(|part| !seen.contains(part)).copied().collect::<Vec<_>>() {
+        for part in parts
+            .keys()
+            .filter(|part| !seen.contains(part))
+            .copied()
+            .collect::<Vec<_>>()
+        {
             self.fault(format!("message {part} counts as sent and is not there"));
         }
         for (button, count) in receipts.into_iter().filter(|(_, count)| *count > 1) {
@@ -216,7 +246,12 @@ impl<'a> Court<'a> {
         let files: Vec<String> = house::places(world)
             .into_iter()
             .flat_map(house::bots)
-            .flat_map(|message| message["attachments"].as_array().cloned().unwrap_or_default())
+            .flat_map(|message| {
+                message["attachments"]
+                    .as_array()
+                    .cloned()
+                    .unwrap_or_default()
+            })
             .filter_map(|file| file["name"].as_str().map(str::to_owned))
             .collect();
         for name in files.iter().collect::<BTreeSet<_>>() {
@@ -231,7 +266,9 @@ impl<'a> Court<'a> {
     fn is_command_without_turn(&self, text: &str) -> bool {
         let mark = |request: &&Request| text.contains(&format!("echo {} ", request.mark));
         let request = self.people.requests.iter().find(mark);
-        request.is_some_and(|request| request.by == By::Command && !self.people.taken.contains(&request.mark))
+        request.is_some_and(|request| {
+            request.by == By::Command && !self.people.taken.contains(&request.mark)
+        })
     }
 
     /// Every request has one outcome.
@@ -242,7 +279,9 @@ impl<'a> Court<'a> {
                 self.fault(format!("{request:?} was performed {performed} times"));
             }
             match request.by {
-                By::Stranger if performed > 0 => self.fault(format!("a stranger was served: {request:?}")),
+                By::Stranger if performed > 0 => {
+                    self.fault(format!("a stranger was served: {request:?}"))
+                }
                 By::Stranger => self.count("strangers"),
                 By::Empty => self.was_noticed(request),
                 By::Command if self.turn_of(request).is_none() => {
@@ -278,7 +317,9 @@ impl<'a> Court<'a> {
             Some(message) => self.turns.get(&message),
             None => {
                 let text = format!("!bash echo {} ", request.mark);
-                self.turns.values().find(|turn| turn.request.text.contains(&text))
+                self.turns
+                    .values()
+                    .find(|turn| turn.request.text.contains(&text))
             }
         }
     }
@@ -301,8 +342,13 @@ impl<'a> Court<'a> {
             match (performed, turn.stopped_by.is_some() || request.deleted) {
                 (1.., _) => self.count("joined another"),
                 (0, true) => self.count("taken back"),
-                (0, false) if self.has_gone_with_another(request, &turn) => self.count("ended with the one they joined"),
-                (0, false) => self.fault(format!("turn {} of {request:?} ended without a word", turn.id)),
+                (0, false) if self.has_gone_with_another(request, &turn) => {
+                    self.count("ended with the one they joined")
+                }
+                (0, false) => self.fault(format!(
+                    "turn {} of {request:?} ended without a word",
+                    turn.id
+                )),
             }
         } else if answered {
             self.count("answered");
@@ -314,7 +360,10 @@ impl<'a> Court<'a> {
             self.count("refused at their turn");
         } else {
             let words: Vec<&str> = turn.parts.iter().map(|part| part.text.as_str()).collect();
-            self.fault(format!("turn {} of {request:?} was not answered though nothing harmed it: {words:?}", turn.id));
+            self.fault(format!(
+                "turn {} of {request:?} was not answered though nothing harmed it: {words:?}",
+                turn.id
+            ));
         }
     }
 
@@ -324,7 +373,9 @@ impl<'a> Court<'a> {
         self.turns.values().any(|other| {
             let earlier = other.thread == turn.thread && other.id < turn.id;
             let ended = other.stopped_by.is_some() || self.trouble.harmed.contains(&other.id.0);
-            earlier && (ended && other.request.author.member == turn.request.author.member || other.request.text.contains(&text))
+            earlier
+                && (ended && other.request.author.member == turn.request.author.member
+                    || other.request.text.contains(&text))
         })
     }
 
@@ -348,15 +399,21 @@ impl<'a> Court<'a> {
     /// A killed runner leaves an agent that writes on; what it writes afterwards belongs to nobody.
     fn may_be_missing(&self, mark: &str) -> bool {
         let text = format!("echo {mark} ");
-        let request = self.people.requests.iter().find(|request| request.mark == mark);
+        let request = self
+            .people
+            .requests
+            .iter()
+            .find(|request| request.mark == mark);
         self.turns.values().any(|turn| {
             let has = turn.request.text.contains(&text);
             has && self.trouble.harmed.contains(&turn.id.0)
-        }) || request.and_then(|request| self.turn_of(request)).is_some_and(|joined| {
-            self.turns
-                .values()
-                .any(|turn| turn.thread == joined.thread && self.trouble.harmed.contains(&turn.id.0))
-        })
+        }) || request
+            .and_then(|request| self.turn_of(request))
+            .is_some_and(|joined| {
+                self.turns.values().any(|turn| {
+                    turn.thread == joined.thread && self.trouble.harmed.contains(&turn.id.0)
+                })
+            })
     }
 
     /// The ledger says what the agents say; of killed ones only a part is known.
@@ -378,17 +435,23 @@ impl<'a> Court<'a> {
             let book = booked.get(&session).copied().unwrap_or(0);
             let tally = self.tally.get(&session).copied().unwrap_or(0);
             if book != tally && !(harmed.contains(&session) && book <= tally) {
-                self.fault(format!("session {session}: the ledger says {book}, the agent {tally}"));
+                self.fault(format!(
+                    "session {session}: the ledger says {book}, the agent {tally}"
+                ));
             }
         }
         let entries = self.store.entries(&EntryFilter::default()).unwrap();
-        self.counts.insert("ledger entries", u32::try_from(entries.len()).unwrap());
+        self.counts
+            .insert("ledger entries", u32::try_from(entries.len()).unwrap());
     }
 
     fn processes(&mut self) {
         let threads = self.turns.values().map(|turn| turn.thread.0).collect();
         for process in house::marked(&threads) {
-            self.fault(format!("a process was left: {process:?}"));
+            self.fault(format!(
+                "a process was left: {} {} of {}",
+                process.pid, process.command, process.mark
+            ));
         }
     }
 
@@ -399,20 +462,29 @@ impl<'a> Court<'a> {
         sorted.sort_by_key(|request| request["began"].as_str());
         for request in sorted {
             let path = request["path"].as_str().unwrap_or("");
-            let Some(channel) = path.split("/channels/").nth(1).and_then(|rest| rest.split(['/', '?']).next()) else {
+            let Some(channel) = path
+                .split("/channels/")
+                .nth(1)
+                .and_then(|rest| rest.split(['/', '?']).next())
+            else {
                 continue;
             };
             let ends = |request: &Value| request["time"].as_str().map(str::to_owned);
             if let Some(before) = last.get(channel)
                 && request["began"].as_str().map(str::to_owned) < ends(before)
-                && !self.trouble.ended_between(&before["began"], &before["time"])
+                && !self
+                    .trouble
+                    .ended_between(&before["began"], &before["time"])
             {
                 self.faults.push(format!(
                     "two requests at once in channel {channel}: {} {} and {} {path}",
                     before["method"], before["path"], request["method"]
                 ));
             }
-            if last.get(channel).is_none_or(|before| ends(before) < ends(request)) {
+            if last
+                .get(channel)
+                .is_none_or(|before| ends(before) < ends(request))
+            {
                 last.insert(channel.to_owned(), request);
             }
         }
@@ -423,11 +495,14 @@ impl<'a> Court<'a> {
 fn exported(store: &Store) -> BTreeMap<u64, TurnRecord> {
     let mut text = Vec::new();
     store.export(&mut text).unwrap();
-    let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let lines = text
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty());
     lines
         .filter_map(|line| {
             let line: Value = serde_json::from_slice(line).unwrap();
-            (line["tree"] == "turns").then(|| serde_json::from_value(line["value"].clone()).unwrap())
+            (line["tree"] == "turns")
+                .then(|| serde_json::from_value(line["value"].clone()).unwrap())
         })
         .map(|turn: TurnRecord| (turn.id.0, turn))
         .collect()
@@ -435,7 +510,7 @@ fn exported(store: &Store) -> BTreeMap<u64, TurnRecord> {
 
 /// Lets the program itself examine its store.
 pub(crate) fn examine(house: &House) -> Result<(), String> {
-    let done = Command::new(env!("CARGO_BIN_EXE_innkeeper"))
+    let done = Command::new(house.directory.join("innkeeper"))
         .args(["store", "check", "--config"])
         .arg(house.config())
         .output()
