@@ -368,7 +368,12 @@ fn usable(ground: &Ground) -> impl Iterator<Item = &Extra> {
 }
 
 /// Looks for what the turn made or changed.
-pub async fn collect(house: &House, chat: &Chat, record: &TurnRecord, run: &Run) -> Collected {
+pub async fn collect(
+    house: &House,
+    chat: &Chat,
+    record: &TurnRecord,
+    run: &Run,
+) -> Result<Collected, SandboxError> {
     let how = house
         .catalogue
         .get(&record.project)
