@@ -59,14 +59,19 @@ async fn a_picture_comes_back_and_costs_what_the_agents_program_says() {
     let asked = Instant::now();
     let thread = house.says("data", "@innkeeper plot the sales").await;
     house
-        .until("a live message", |house| !house.messages(&thread).is_empty())
+        .until("a live message", |house| {
+            !house.messages(&thread).is_empty()
+        })
         .await;
     let first_reply = asked.elapsed();
     // The fake provider answers in the moment in which it is asked.
     let step = house.shows("plotting").await.at - house.provider.asked_at().await[0];
     house.begins(&thread, "plotting").await;
     let first = house.store.counted(turn_of(&thread)).unwrap().unwrap();
-    assert!(first.spent > Usd::ZERO && first.open_worst == Usd::ZERO, "{first:?}");
+    assert!(
+        first.spent > Usd::ZERO && first.open_worst == Usd::ZERO,
+        "{first:?}"
+    );
     house.lets_go_on(&thread, "plotting");
     house.shows("checking").await;
     house.lets_go_on(&thread, "checking");
@@ -83,7 +88,11 @@ async fn a_picture_comes_back_and_costs_what_the_agents_program_says() {
         .unwrap_or_else(|| panic!("no answer\n{}", house.story()));
     assert_eq!(answer["pings"], json!(["ada"]), "{answer}");
     assert_eq!(answer["attachments"][0]["name"], "plot.png", "{answer}");
-    assert_eq!(answer["attachments"].as_array().unwrap().len(), 1, "{answer}");
+    assert_eq!(
+        answer["attachments"].as_array().unwrap().len(),
+        1,
+        "{answer}"
+    );
     let picture = fetch(answer["attachments"][0]["url"].as_str().unwrap()).await;
     let picture = image::load_from_memory(&picture).unwrap();
     assert_eq!((picture.width(), picture.height()), (40, 30));
@@ -92,13 +101,23 @@ async fn a_picture_comes_back_and_costs_what_the_agents_program_says() {
     let theirs = Usd::from_dollars(result["total_cost_usd"].as_f64().unwrap());
     let entries = house.store.entries(&EntryFilter::default()).unwrap();
     assert_eq!(entries.len(), 1, "{entries:?}");
-    assert_eq!((entries[0].cost, entries[0].estimated), (theirs, false), "{result}");
+    assert_eq!(
+        (entries[0].cost, entries[0].estimated),
+        (theirs, false),
+        "{result}"
+    );
     // Each request costs the same, but for what is lost in rounding the first one's share.
     let (all, one) = (entries[0].cost.0, first.spent.0);
     assert!(all.abs_diff(3 * one) <= 2, "{all} {one}");
-    assert!(receipt.contains(&theirs.to_string()) && receipt.contains("2 steps"), "{receipt}");
+    assert!(
+        receipt.contains(&theirs.to_string()) && receipt.contains("2 steps"),
+        "{receipt}"
+    );
     let told = house.command("data", "usage").await;
-    assert!(told.contains("site") && told.contains(&theirs.to_string()), "{told}");
+    assert!(
+        told.contains("site") && told.contains(&theirs.to_string()),
+        "{told}"
+    );
     house.close().await;
 }
 
@@ -112,7 +131,8 @@ async fn a_stopped_turn_leaves_no_process_and_pays_for_what_ran() {
     house.shows("sleep 600").await;
     let sleeps = |house: &House| {
         let all = house.of_run(&thread, &thread);
-        all.iter().any(|process| process.line.contains("sleep\n600"))
+        all.iter()
+            .any(|process| process.line.contains("sleep\n600"))
     };
     house.until("the command runs", sleeps).await;
     let before = house.of_run(&thread, &thread);
@@ -124,13 +144,20 @@ async fn a_stopped_turn_leaves_no_process_and_pays_for_what_ran() {
     let stopping = Instant::now();
     house.command(&thread, "stop").await;
     let receipt = house.receipt(&thread, 1).await;
-    println!("stopped {} ms after the command", stopping.elapsed().as_millis());
+    println!(
+        "stopped {} ms after the command",
+        stopping.elapsed().as_millis()
+    );
     assert!(receipt.contains("stopped by"), "{receipt}");
     let left = house.of_run(&thread, &thread);
     assert!(left.is_empty(), "{left:?}");
     // Whatever hides its mark is still the account's.
     let mut left = house.terminal.processes();
-    left.retain(|process| ["claude", "socat", "bwrap", "sleep"].iter().any(|it| process.line.contains(it)));
+    left.retain(|process| {
+        ["claude", "socat", "bwrap", "sleep"]
+            .iter()
+            .any(|it| process.line.contains(it))
+    });
     assert!(left.is_empty(), "{left:?}");
     let entry = house.store.entry(turn_of(&thread)).unwrap().unwrap();
     assert_eq!((entry.cost, entry.estimated), (ran.spent, false));
@@ -146,17 +173,37 @@ async fn a_second_message_goes_on_in_the_same_conversation() {
     };
     let thread = house.says("data", "@innkeeper which number is it").await;
     house.receipt(&thread, 1).await;
-    let session = house.store.chat(thread_of(&thread)).unwrap().unwrap().session;
+    let session = house
+        .store
+        .chat(thread_of(&thread))
+        .unwrap()
+        .unwrap()
+        .session;
     let second = house.says(&thread, "say it once more").await;
     house.receipt(&thread, 2).await;
-    let after = house.store.chat(thread_of(&thread)).unwrap().unwrap().session;
-    assert!(session.begun && session.id == after.id, "{session:?} {after:?}");
+    let after = house
+        .store
+        .chat(thread_of(&thread))
+        .unwrap()
+        .unwrap()
+        .session;
+    assert!(
+        session.begun && session.id == after.id,
+        "{session:?} {after:?}"
+    );
     let asked = house.provider.asked().await;
     assert_eq!(asked.len(), 2, "{asked:?}");
     let last = asked[1]["messages"].to_string();
-    let order = ["which number is it", "The number is 4711.", "say it once more"];
+    let order = [
+        "which number is it",
+        "The number is 4711.",
+        "say it once more",
+    ];
     let places: Vec<_> = order.iter().map(|words| last.find(words)).collect();
-    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}: {last}");
+    assert!(
+        places.iter().all(Option::is_some) && places.is_sorted(),
+        "{places:?}: {last}"
+    );
     for request in &asked {
         let user = request["metadata"]["user_id"].as_str().unwrap();
         assert!(user.contains(&session.id.0), "{user}");
@@ -194,11 +241,17 @@ async fn the_key_stays_with_the_bot_and_the_token_with_the_turn() {
         }
     }
     let confined = std::fs::read_to_string(env).unwrap();
-    assert!(confined.contains("INNKEEPER_RUN=") && !confined.contains(&token), "{confined}");
+    assert!(
+        confined.contains("INNKEEPER_RUN=") && !confined.contains(&token),
+        "{confined}"
+    );
     let asks = |model: &str| {
         let body = json!({"model": model, "max_tokens": 300, "messages": [{"role": "user", "content": "x"}]});
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let request = client.post(format!("{base}/v1/messages")).bearer_auth(&token).json(&body);
+        let request = client
+            .post(format!("{base}/v1/messages"))
+            .bearer_auth(&token)
+            .json(&body);
         async move { request.send().await.unwrap().status().as_u16() }
     };
     assert_eq!(asks("claude-opus-4-8").await, 400);
@@ -225,7 +278,9 @@ async fn a_sandbox_server_that_dies_and_comes_back_costs_nothing_but_time() {
     let Some(mut house) = House::open("sandbox_dies", scenario(&turns)).await else {
         return;
     };
-    let thread = house.says("data", "@innkeeper go on whatever happens").await;
+    let thread = house
+        .says("data", "@innkeeper go on whatever happens")
+        .await;
     house.begins(&thread, "waiting").await;
     house.terminal.kill();
     house.shows("Waiting for the sandbox").await;
@@ -234,7 +289,15 @@ async fn a_sandbox_server_that_dies_and_comes_back_costs_nothing_but_time() {
     house.terminal.start_again().await;
     house.receipt(&thread, 1).await;
     let answers = house.messages(&thread);
-    let answers = answers.iter().filter(|message| message["content"].as_str().unwrap().ends_with("Still here.")).count();
+    let answers = answers
+        .iter()
+        .filter(|message| {
+            message["content"]
+                .as_str()
+                .unwrap()
+                .ends_with("Still here.")
+        })
+        .count();
     assert_eq!(answers, 1, "{}", house.story());
     assert_eq!(house.provider.asked().await.len(), 2);
     let result = house.result(&thread, &thread);
@@ -249,8 +312,14 @@ fn access(house: &House, thread: &str) -> (String, String) {
     let processes = house.of_run(thread, thread);
     let value = |name: &str| {
         let start = format!("{name}=");
-        let lines = processes.iter().flat_map(|process| process.environment.lines());
-        lines.filter_map(|line| line.strip_prefix(&start)).next().unwrap().to_owned()
+        let lines = processes
+            .iter()
+            .flat_map(|process| process.environment.lines());
+        lines
+            .filter_map(|line| line.strip_prefix(&start))
+            .next()
+            .unwrap()
+            .to_owned()
     };
     (value("ANTHROPIC_AUTH_TOKEN"), value("ANTHROPIC_BASE_URL"))
 }
@@ -259,7 +328,10 @@ fn access(house: &House, thread: &str) -> (String, String) {
 fn everything(house: &House) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for process in real::terminal::processes() {
-        all.push((format!("the environment of {}", process.line), process.environment));
+        all.push((
+            format!("the environment of {}", process.line),
+            process.environment,
+        ));
         all.push((format!("the command line of {}", process.id), process.line));
     }
     for directory in [house.terminal.home(), house.terminal.logs()] {
@@ -278,9 +350,14 @@ fn files(directory: &Path) -> Vec<(String, String)> {
             continue;
         };
         if kind.is_dir() {
-            todo.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            todo.extend(
+                std::fs::read_dir(&path)
+                    .unwrap()
+                    .map(|entry| entry.unwrap().path()),
+            );
         } else if kind.is_file() {
-            let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap_or_default()).into_owned();
+            let text =
+                String::from_utf8_lossy(&std::fs::read(&path).unwrap_or_default()).into_owned();
             found.push((path.display().to_string(), text));
         }
     }
@@ -290,5 +367,11 @@ fn files(directory: &Path) -> Vec<(String, String)> {
 async fn fetch(url: &str) -> Vec<u8> {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let answer = client.get(url).send().await.unwrap();
-    answer.error_for_status().unwrap().bytes().await.unwrap().to_vec()
+    answer
+        .error_for_status()
+        .unwrap()
+        .bytes()
+        .await
+        .unwrap()
+        .to_vec()
 }

@@ -346,11 +346,7 @@ impl Door {
             }
             Door::MenuOfAnother | Door::OwnMenu => {
                 let own = matches!(self, Door::OwnMenu);
-                let author = if own {
-                    by.clone()
-                } else {
-                    person(HOST, &[])
-                };
+                let author = if own { by.clone() } else { person(HOST, &[]) };
                 town.store()
                     .put_undecided(&undecided(IDS + n, author))
                     .unwrap();
@@ -502,7 +498,9 @@ async fn every_door_lets_in_exactly_those_who_may() {
                 10 + kind as u64
             );
             // The next visitor finds the door as this one did.
-            town.store().revoke(Subject::Member(sixty), &slug("site")).unwrap();
+            town.store()
+                .revoke(Subject::Member(sixty), &slug("site"))
+                .unwrap();
         }
     }
 }
@@ -517,7 +515,10 @@ async fn access_is_asked_for_granted_and_told_to_both() {
     let (cleo, olga) = (person(MemberId(60), &[]), person(OWNER, &[]));
     town.says(&cleo, place(GUILD, CHANNEL), 1).await;
     let refused = town.said_in(CHANNEL).await;
-    assert_eq!(refused.text, "You have no access to `site`. An admin can grant `chat` on it with `/grant`.");
+    assert_eq!(
+        refused.text,
+        "You have no access to `site`. An admin can grant `chat` on it with `/grant`."
+    );
     assert_eq!(texts(&refused), ["Ask for access"]);
     // A second message that day changes nothing.
     town.says(&cleo, place(GUILD, CHANNEL), 2).await;
@@ -526,10 +527,18 @@ async fn access_is_asked_for_granted_and_told_to_both() {
         .await;
     assert_eq!(reply.text, words::access_asked());
     let asked = town.said_in(ADMIN_CHANNEL).await;
-    assert_eq!(asked.text, "<@60> (`member 60`) asks for access to `site`, in <#600>.");
-    assert_eq!(texts(&asked), ["Grant view", "Grant chat", "Grant ship", "No"]);
+    assert_eq!(
+        asked.text,
+        "<@60> (`member 60`) asks for access to `site`, in <#600>."
+    );
+    assert_eq!(
+        texts(&asked),
+        ["Grant view", "Grant chat", "Grant ship", "No"]
+    );
     assert_eq!(asked.ping, None);
-    let again = town.presses(&cleo, GUILD, refused.buttons[0].id(), &[]).await;
+    let again = town
+        .presses(&cleo, GUILD, refused.buttons[0].id(), &[])
+        .await;
     assert_eq!(again.text, words::access_asked_before());
 
     // Who asks cannot answer; an admin can, once.
@@ -537,12 +546,22 @@ async fn access_is_asked_for_granted_and_told_to_both() {
     let own = town.presses(&cleo, GUILD, chat.clone(), &[]).await;
     assert_eq!(own.text, say::admins_only());
     let done = town.presses(&olga, GUILD, chat, &[]).await;
-    assert!(done.text.contains("now holds **chat** on `site`"), "{}", done.text);
+    assert!(
+        done.text.contains("now holds **chat** on `site`"),
+        "{}",
+        done.text
+    );
     let told = town.said_in(CHANNEL).await;
-    assert!(told.text.starts_with("<@60>, <@1> granted you **chat** on `site`."));
+    assert!(
+        told.text
+            .starts_with("<@60>, <@1> granted you **chat** on `site`.")
+    );
     assert_eq!(told.ping, Some(MemberId(60)));
     let closed = town.surface.said().into_iter().find_map(|said| match said {
-        Said::Edit { message, post } if message == MessageId(901) => Some(post),
+        Said::Edit {
+            message: MessageId(901),
+            post,
+        } => Some(post),
         _ => None,
     });
     let closed = closed.unwrap();
@@ -550,12 +569,19 @@ async fn access_is_asked_for_granted_and_told_to_both() {
     assert!(closed.buttons.is_empty() && closed.menu.is_none());
     let late = town.presses(&olga, GUILD, asked.buttons[2].id(), &[]).await;
     assert_eq!(late.text, words::decided_already());
-    let given = town.store().grant(Subject::Member(MemberId(60)), &slug("site"));
+    let given = town
+        .store()
+        .grant(Subject::Member(MemberId(60)), &slug("site"));
     assert_eq!(given.unwrap().map(|grant| grant.level), Some(Level::Chat));
-    assert_eq!(town.store().audits(1).unwrap()[0].what, "grant member 60 site");
-    let refusals = town.surface.said().into_iter().filter(|said| {
-        matches!(said, Said::Post { post, .. } if post.text == refused.text)
-    });
+    assert_eq!(
+        town.store().audits(1).unwrap()[0].what,
+        "grant member 60 site"
+    );
+    let refusals = town
+        .surface
+        .said()
+        .into_iter()
+        .filter(|said| matches!(said, Said::Post { post, .. } if post.text == refused.text));
     assert_eq!(refusals.count(), 1);
 }
 
@@ -565,18 +591,26 @@ async fn whoever_names_no_project_gets_the_one_that_an_admin_chooses_or_a_no() {
     let (cleo, olga) = (person(MemberId(60), &[]), person(OWNER, &[]));
     town.says(&cleo, place(GUILD, HALL), 1).await;
     let refused = town.said_in(HALL).await;
-    town.presses(&cleo, GUILD, refused.buttons[0].id(), &[]).await;
+    town.presses(&cleo, GUILD, refused.buttons[0].id(), &[])
+        .await;
     let asked = town.said_in(ADMIN_CHANNEL).await;
     let menu = asked.menu.clone().unwrap();
     let slugs: Vec<&str> = menu.options.iter().map(|(_, slug)| slug.as_str()).collect();
     assert_eq!(slugs, ["site", "notes", "shop"]);
     assert_eq!(texts(&asked), ["No"]);
-    let chosen = town.presses(&olga, GUILD, menu.choice.id(), &["notes"]).await;
+    let chosen = town
+        .presses(&olga, GUILD, menu.choice.id(), &["notes"])
+        .await;
     assert_eq!(chosen.text, "Now choose what they get on `notes`.");
-    let edited = town.surface.said().into_iter().rev().find_map(|said| match said {
-        Said::Edit { post, .. } => Some(post),
-        _ => None,
-    });
+    let edited = town
+        .surface
+        .said()
+        .into_iter()
+        .rev()
+        .find_map(|said| match said {
+            Said::Edit { post, .. } => Some(post),
+            _ => None,
+        });
     assert_eq!(
         texts(&edited.unwrap()),
         ["Grant view", "Grant chat", "Grant ship", "No"]
@@ -586,7 +620,10 @@ async fn whoever_names_no_project_gets_the_one_that_an_admin_chooses_or_a_no() {
     let told = town.said_in(CHANNEL).await;
     assert_eq!(told.text, "<@60>, your request for access was declined.");
     assert_eq!(town.store().grants().unwrap(), []);
-    assert_eq!(town.store().audits(1).unwrap()[0].what, "decline member 60 -");
+    assert_eq!(
+        town.store().audits(1).unwrap()[0].what,
+        "decline member 60 -"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -619,8 +656,13 @@ async fn somebody_with_several_projects_chooses_and_nobody_else_can() {
     let own = town.presses(&ada, GUILD, menu.choice.id(), &["shop"]).await;
     assert_eq!(own.text, notice::asked(ThreadId(IDS + 1)));
     let record = town.store().turn(TurnId(IDS + 1)).unwrap().unwrap();
-    assert_eq!((record.project, record.request.text), (slug("shop"), "plot that".into()));
-    let twice = town.presses(&ada, GUILD, menu.choice.id(), &["notes"]).await;
+    assert_eq!(
+        (record.project, record.request.text),
+        (slug("shop"), "plot that".into())
+    );
+    let twice = town
+        .presses(&ada, GUILD, menu.choice.id(), &["notes"])
+        .await;
     assert_eq!(twice.text, words::not_waiting());
 
     // A request that is deleted, or waits too long, is forgotten.
@@ -648,10 +690,15 @@ async fn while_new_turns_are_paused_everybody_is_told_why_who_could_have_run_one
     let (ada, _) = Kind::Chat.comes(&town);
     let (cleo, _) = Stranger.comes(&town);
     let olga = person(OWNER, &[]);
-    town.office.act(&olga, GUILD, Act::Pause("new disk".into())).await;
+    town.office
+        .act(&olga, GUILD, Act::Pause("new disk".into()))
+        .await;
     town.says(&ada, place(GUILD, CHANNEL), 1).await;
     let told = town.said_in(CHANNEL).await;
-    assert_eq!(told.text, "New turns are paused by an admin: new disk. Ask again later.");
+    assert_eq!(
+        told.text,
+        "New turns are paused by an admin: new disk. Ask again later."
+    );
     town.says(&cleo, place(GUILD, THREAD.channel()), 2).await;
     let told = town.said_in(THREAD.channel()).await;
     assert!(told.text.starts_with("You have no access"), "{}", told.text);
@@ -677,7 +724,9 @@ fn let_in(town: &Town, by: &Person, projects: &[&str]) -> (Chat, TurnRecord) {
     town.store().put_chat(&chat).unwrap();
     let mut record = of_host(805, Stage::Waiting);
     record.request.author = by.clone();
-    gate::hold(&town.house, &chat, &mut record).unwrap().unwrap();
+    gate::hold(&town.house, &chat, &mut record)
+        .unwrap()
+        .unwrap();
     town.store().put_turn(&record).unwrap();
     (chat, record)
 }
@@ -749,7 +798,9 @@ async fn a_month_that_runs_out_is_told_once_at_four_fifths_and_once_at_its_end()
         };
         town.store().release(first.id).unwrap();
         let before = town.surface.said().len();
-        gate::hold(&town.house, &chat, &mut record).unwrap().unwrap();
+        gate::hold(&town.house, &chat, &mut record)
+            .unwrap()
+            .unwrap();
         town.store()
             .settle(record.id, usd(cost), false, NOW)
             .unwrap();
@@ -761,9 +812,11 @@ async fn a_month_that_runs_out_is_told_once_at_four_fifths_and_once_at_its_end()
         let mut said: Vec<String> = town.surface.said()[before..]
             .iter()
             .filter_map(|said| match said {
-                Said::Post { channel, post, .. } => {
-                    Some(format!("{channel} {:?} {}", post.ping.map(|it| it.0), post.text))
-                }
+                Said::Post { channel, post, .. } => Some(format!(
+                    "{channel} {:?} {}",
+                    post.ping.map(|it| it.0),
+                    post.text
+                )),
                 _ => None,
             })
             .map(|line| line.split(" It ").next().unwrap_or_default().to_owned())
@@ -808,27 +861,55 @@ async fn a_chat_is_changed_by_its_owner_and_the_change_counts_from_the_next_turn
         town.desk.chat_command(call).await.text
     };
     let kept = || town.store().chat(THREAD).unwrap().unwrap();
-    assert!(wants(ChatWant::New, 1).await.starts_with("✓ The next request begins"));
+    assert!(
+        wants(ChatWant::New, 1)
+            .await
+            .starts_with("✓ The next request begins")
+    );
     assert_ne!(kept().session.id, before.session.id);
     assert!(!kept().session.begun);
-    assert!(wants(ChatWant::Model("Sonnet".into()), 2).await.contains("now uses `sonnet`"));
+    assert!(
+        wants(ChatWant::Model("Sonnet".into()), 2)
+            .await
+            .contains("now uses `sonnet`")
+    );
     assert_eq!(kept().model, "sonnet");
     let closed = wants(ChatWant::Model("opus".into()), 3).await;
     assert!(closed.contains("You can use `haiku`, `sonnet`"), "{closed}");
-    assert!(wants(ChatWant::Listen(Listen::Mentions), 4).await.contains("Only messages"));
+    assert!(
+        wants(ChatWant::Listen(Listen::Mentions), 4)
+            .await
+            .contains("Only messages")
+    );
     assert_eq!(kept().listen, Listen::Mentions);
-    assert!(wants(ChatWant::AddProject("notes".into()), 5).await.starts_with('✓'));
-    assert!(wants(ChatWant::AddProject("notes".into()), 6).await.contains("already"));
+    assert!(
+        wants(ChatWant::AddProject("notes".into()), 5)
+            .await
+            .starts_with('✓')
+    );
+    assert!(
+        wants(ChatWant::AddProject("notes".into()), 6)
+            .await
+            .contains("already")
+    );
     let hidden = wants(ChatWant::AddProject("shop".into()), 7).await;
-    assert!(hidden.starts_with("There is no project `shop` that you can use."), "{hidden}");
+    assert!(
+        hidden.starts_with("There is no project `shop` that you can use."),
+        "{hidden}"
+    );
     assert_eq!(kept().projects, [slug("site"), slug("notes")]);
 
     // Another chat of the same kind, with what its owner still holds.
-    town.store().revoke(Subject::Member(HOST), &slug("notes")).unwrap();
+    town.store()
+        .revoke(Subject::Member(HOST), &slug("notes"))
+        .unwrap();
     let forked = wants(ChatWant::Fork, 8).await;
     assert!(forked.contains("begins anew"), "{forked}");
     assert!(forked.contains("without this chat's files"), "{forked}");
-    assert!(forked.ends_with("you do not hold `chat` there: `notes`."), "{forked}");
+    assert!(
+        forked.ends_with("you do not hold `chat` there: `notes`."),
+        "{forked}"
+    );
     let chats = town.store().chats().unwrap();
     let other = chats.iter().find(|chat| chat.thread != THREAD).unwrap();
     assert_eq!(other.projects, [slug("site")]);

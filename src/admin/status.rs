@@ -83,7 +83,12 @@ impl Office {
         let state = |why: Option<&String>| why.map(|why| format!("paused: {why}"));
         let changed = self.store.paused().and_then(|before| {
             let what = if why.is_some() { "pause" } else { "resume" };
-            self.note(by, what.to_owned(), state(before.as_ref()), state(why.as_ref()))?;
+            self.note(
+                by,
+                what.to_owned(),
+                state(before.as_ref()),
+                state(why.as_ref()),
+            )?;
             self.store.pause(why.as_deref())?;
             Ok(words::paused(why.as_deref(), before.is_some()))
         });

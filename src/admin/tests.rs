@@ -475,7 +475,10 @@ async fn spending_is_told_by_guest_project_and_month_with_a_picture() {
         "2026-11: $1.75 in 3 turns.\n- `site`: $1.50\n- `notes`: $0.25\n- <@3>: $1.00\n- <@2>: $0.75"
     );
     assert_eq!(all.files[0].name, "usage-2026-11.png");
-    shows(&spend(Some(ADA), Some("site"), None).await.text, "$0.50 in 1 turn");
+    shows(
+        &spend(Some(ADA), Some("site"), None).await.text,
+        "$0.50 in 1 turn",
+    );
     let none = spend(None, None, Some("2026-10")).await;
     shows(&none.text, "2026-10: $0.00 in 0 turns");
     assert!(none.files.is_empty());
@@ -490,7 +493,10 @@ async fn a_pause_is_kept_shown_and_ended() {
     let (_home, office) = office();
     let act = async |act| act_text(office.act(&admin(), GUILD, act).await);
     shows(&act(Act::Resume).await, "were not paused");
-    shows(&act(Act::Pause(" new disk ".into())).await, "paused: new disk.");
+    shows(
+        &act(Act::Pause(" new disk ".into())).await,
+        "paused: new disk.",
+    );
     assert_eq!(office.store.paused().unwrap().as_deref(), Some("new disk"));
     let status = act(Act::Status).await;
     shows(&status, "0 of 4 running, 0 waiting");

@@ -11,8 +11,8 @@ use tokio_util::task::TaskTracker;
 use crate::admin::Office;
 use crate::agent::safe_text::level_name;
 use crate::discord::{
-    ActCall, Caller, Choice, Completion, Discord, DiscordSettings, Fatal, GrantCall, Handlers, OfficeCalls,
-    RevokeCall,
+    ActCall, Caller, Choice, Completion, Discord, DiscordSettings, Fatal, GrantCall, Handlers,
+    OfficeCalls, RevokeCall,
 };
 use crate::domain::grant::Level;
 use crate::driver::clock::SystemClock;
@@ -280,7 +280,9 @@ fn office_calls(built: &Built) -> OfficeCalls {
 fn complete_projects(office: &Office, completion: &Completion) -> Vec<Choice> {
     let (by, guild) = (&completion.caller.by, completion.caller.place.guild);
     let projects = match completion.command.as_str() {
-        "grant" | "revoke" | "budget" | "spend" => office.complete_any_project(by, guild, &completion.typed),
+        "grant" | "revoke" | "budget" | "spend" => {
+            office.complete_any_project(by, guild, &completion.typed)
+        }
         _ => office.complete_projects(by, guild, &completion.typed, Level::Chat),
     };
     projects

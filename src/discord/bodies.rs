@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use serenity::all::{
     ButtonStyle, CreateActionRow, CreateAllowedMentions, CreateButton, CreateInteractionResponse,
     CreateInteractionResponseMessage, CreateMessage, CreateSelectMenu, CreateSelectMenuKind,
-    CreateSelectMenuOption, EditInteractionResponse, EditMessage,
-    EditThread, MessageFlags, MessageReference, MessageReferenceKind, UserId,
+    CreateSelectMenuOption, EditInteractionResponse, EditMessage, EditThread, MessageFlags,
+    MessageReference, MessageReferenceKind, UserId,
 };
 
 use crate::domain::ids::{ChannelId, MemberId, MessageId};

@@ -9,9 +9,7 @@ use crate::domain::grant::{Level, Subject};
 use crate::domain::guest::Person;
 use crate::domain::ids::InteractionId;
 use crate::domain::venue::Place;
-use crate::driver::inbound::{
-    Inbound, InboundAsk, InboundChat, InboundPress, InboundStop, Reply,
-};
+use crate::driver::inbound::{Inbound, InboundAsk, InboundChat, InboundPress, InboundStop, Reply};
 
 /// Something that is called with a question of somebody's and returns what is said back to them.
 pub type Answering<Question> = Arc<dyn Fn(Question) -> BoxFuture<'static, Reply> + Send + Sync>;

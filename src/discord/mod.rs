@@ -29,7 +29,8 @@ mod tests;
 mod wire;
 
 pub use handlers::{
-    ActCall, Answering, Caller, Choice, Completing, Completion, GrantCall, Handlers, OfficeCalls, RevokeCall,
+    ActCall, Answering, Caller, Choice, Completing, Completion, GrantCall, Handlers, OfficeCalls,
+    RevokeCall,
 };
 pub use outbound::Outbound;
 pub use reqwest::Url;

@@ -471,8 +471,14 @@ async fn every_command_reaches_its_handler() {
             command("revoke", json!([project, member]), users.clone()),
             format!("revoke {ben}"),
         ),
-        (command("new", json!([]), json!({})), "chat 2 New".to_owned()),
-        (command("fork", json!([]), json!({})), "chat 2 Fork".to_owned()),
+        (
+            command("new", json!([]), json!({})),
+            "chat 2 New".to_owned(),
+        ),
+        (
+            command("fork", json!([]), json!({})),
+            "chat 2 Fork".to_owned(),
+        ),
         (
             command("details", json!([]), json!({})),
             "chat 2 Details".to_owned(),
@@ -507,12 +513,18 @@ async fn every_command_reaches_its_handler() {
                 under("models", json!([member, text("models", "haiku")])),
                 users.clone(),
             ),
-            format!("act {:?}", Act::Models(MemberId(8), Some("haiku".to_owned()))),
+            format!(
+                "act {:?}",
+                Act::Models(MemberId(8), Some("haiku".to_owned()))
+            ),
         ),
         (
             command(
                 "budget",
-                under("guest", json!([member, {"name": "dollars", "type": 10, "value": 2.5}])),
+                under(
+                    "guest",
+                    json!([member, {"name": "dollars", "type": 10, "value": 2.5}]),
+                ),
                 users.clone(),
             ),
             format!("act {:?}", Act::GuestBudget(MemberId(8), Some(2.5))),

@@ -132,17 +132,62 @@ mod tests {
     fn a_month_begins_and_ends_where_its_zone_says() {
         let table = [
             // Fourteen hours ahead of UTC: November is over there first.
-            ("Pacific/Kiritimati", "2026-11-30T09:59:59Z", "2026-11", "2026-11-30T10:00:00Z"),
-            ("Pacific/Kiritimati", "2026-11-30T10:00:00Z", "2026-12", "2026-12-31T10:00:00Z"),
+            (
+                "Pacific/Kiritimati",
+                "2026-11-30T09:59:59Z",
+                "2026-11",
+                "2026-11-30T10:00:00Z",
+            ),
+            (
+                "Pacific/Kiritimati",
+                "2026-11-30T10:00:00Z",
+                "2026-12",
+                "2026-12-31T10:00:00Z",
+            ),
             // Summer ends on 25 October 2026 in Berlin: the month ends by winter time.
-            ("Europe/Berlin", "2026-10-01T00:00:00Z", "2026-10", "2026-10-31T23:00:00Z"),
-            ("Europe/Berlin", "2026-09-30T21:59:59Z", "2026-09", "2026-09-30T22:00:00Z"),
-            ("Europe/Berlin", "2026-10-31T22:59:59Z", "2026-10", "2026-10-31T23:00:00Z"),
-            ("Europe/Berlin", "2026-10-31T23:00:00Z", "2026-11", "2026-11-30T23:00:00Z"),
-            ("America/New_York", "2028-02-29T23:00:00Z", "2028-02", "2028-03-01T05:00:00Z"),
-            ("UTC", "2026-12-31T23:59:59Z", "2026-12", "2027-01-01T00:00:00Z"),
+            (
+                "Europe/Berlin",
+                "2026-10-01T00:00:00Z",
+                "2026-10",
+                "2026-10-31T23:00:00Z",
+            ),
+            (
+                "Europe/Berlin",
+                "2026-09-30T21:59:59Z",
+                "2026-09",
+                "2026-09-30T22:00:00Z",
+            ),
+            (
+                "Europe/Berlin",
+                "2026-10-31T22:59:59Z",
+                "2026-10",
+                "2026-10-31T23:00:00Z",
+            ),
+            (
+                "Europe/Berlin",
+                "2026-10-31T23:00:00Z",
+                "2026-11",
+                "2026-11-30T23:00:00Z",
+            ),
+            (
+                "America/New_York",
+                "2028-02-29T23:00:00Z",
+                "2028-02",
+                "2028-03-01T05:00:00Z",
+            ),
+            (
+                "UTC",
+                "2026-12-31T23:59:59Z",
+                "2026-12",
+                "2027-01-01T00:00:00Z",
+            ),
             // Summer time ends within the month's last night: 1 November 2026 in Havana begins at 00:00 daylight time.
-            ("America/Havana", "2026-10-31T12:00:00Z", "2026-10", "2026-11-01T04:00:00Z"),
+            (
+                "America/Havana",
+                "2026-10-31T12:00:00Z",
+                "2026-10",
+                "2026-11-01T04:00:00Z",
+            ),
         ];
         for (name, moment, month, ends) in table {
             let zone = zone(name);
@@ -174,7 +219,15 @@ mod tests {
     fn a_month_is_read_as_it_is_written() {
         let month: Month = " 2028-02 ".parse().unwrap();
         assert_eq!((month.to_string(), month.days()), ("2028-02".into(), 29));
-        for text in ["", "2026", "2026-13", "2026-0", "26-11", "x-1", "2026-11-01"] {
+        for text in [
+            "",
+            "2026",
+            "2026-13",
+            "2026-0",
+            "26-11",
+            "x-1",
+            "2026-11-01",
+        ] {
             assert!(text.parse::<Month>().is_err(), "{text}");
         }
     }

@@ -86,11 +86,7 @@ fn refused(house: &House, by: &Person, refusal: &Refusal) -> anyhow::Result<Repl
 }
 
 /// Asks whether somebody may change this chat. Whoever may not even work in it hears that first.
-fn may_change(
-    house: &House,
-    chat: &Chat,
-    by: &Person,
-) -> anyhow::Result<Result<(), Refusal>> {
+fn may_change(house: &House, chat: &Chat, by: &Person) -> anyhow::Result<Result<(), Refusal>> {
     let first = Wanted::Fixed(&chat.projects[0]);
     Ok(match gate::enter(house, by, first, Level::Chat)? {
         Err(refusal) => Err(refusal),
@@ -122,7 +118,10 @@ async fn model(house: &House, chat: &Chat, by: &Person, name: &str) -> Done {
         Ok(permit) => permit,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    change(house, chat, |chat| permit.model().clone_into(&mut chat.model)).await?;
+    change(house, chat, |chat| {
+        permit.model().clone_into(&mut chat.model)
+    })
+    .await?;
     Ok(Ok(say::model_changed(&chat.model, permit.model())))
 }
 

@@ -17,8 +17,8 @@ use crate::present::notice;
 use crate::store::StoreError;
 
 use super::catch_up;
-use super::claims::Claims;
 use super::chat_commands;
+use super::claims::Claims;
 use super::context::Context;
 use super::details;
 use super::gate;
@@ -426,7 +426,9 @@ impl Desk {
             .await
         {
             Ok(message) => message,
-            Err(SurfaceError::Forbidden(right)) => return Ok(Reply::from(notice::cannot_say(Some(&right)))),
+            Err(SurfaceError::Forbidden(right)) => {
+                return Ok(Reply::from(notice::cannot_say(Some(&right))));
+            }
             Err(error) => {
                 tracing::warn!(%error, "an /ask cannot be shown");
                 return Ok(Reply::from(notice::cannot_say(None)));

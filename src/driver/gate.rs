@@ -35,7 +35,9 @@ fn known(house: &House, person: &Person) -> Result<Known, StoreError> {
     Ok(Known {
         guest: house.store.guest(person.member)?,
         grants: house.store.grants_for(person.member, &person.roles)?,
-        catalogue: house.catalogue.with_budgets(&house.store.project_budgets()?),
+        catalogue: house
+            .catalogue
+            .with_budgets(&house.store.project_budgets()?),
     })
 }
 

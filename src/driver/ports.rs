@@ -6,9 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::domain::grant::Level;
-use crate::domain::ids::{
-    ChannelId, GuildId, MemberId, MessageId, RoleId, Slug, ThreadId, TurnId,
-};
+use crate::domain::ids::{ChannelId, GuildId, MemberId, MessageId, RoleId, Slug, ThreadId, TurnId};
 use crate::domain::request::Attachment;
 use crate::sandbox::Sandbox;
 

@@ -62,7 +62,12 @@ fn warn(house: &Arc<House>, chat: &Chat, record: &TurnRecord) -> Result<(), Stor
     let resets = month.ends_at(&house.rules.zone);
     let usage = house.store.usage(member, &record.project, month)?;
     if let Some(budget) = guests_budget(house, member)?
-        && let Some(mark) = due(house, &format!("guest/{member}/{month}"), budget, usage.guest)?
+        && let Some(mark) = due(
+            house,
+            &format!("guest/{member}/{month}"),
+            budget,
+            usage.guest,
+        )?
     {
         let text = words::guest_warning(mark.percent(), usage.guest.spent, budget, resets);
         let post = Post {
@@ -72,7 +77,9 @@ fn warn(house: &Arc<House>, chat: &Chat, record: &TurnRecord) -> Result<(), Stor
         };
         notices::say(house, chat.place, &post, Nonce::of(record.id, "bg"))?;
     }
-    let catalogue = house.catalogue.with_budgets(&house.store.project_budgets()?);
+    let catalogue = house
+        .catalogue
+        .with_budgets(&house.store.project_budgets()?);
     if let Some(budget) = catalogue.get(&record.project).and_then(|it| it.budget)
         && let Some(admins) = house.rules.admin_channel
         && let Some(mark) = due(
@@ -137,7 +144,11 @@ mod tests {
             (u64::MAX, u64::MAX - 1, Some(Mark::Nearly)),
         ];
         for (budget, spent, mark) in table {
-            assert_eq!(Mark::of(Usd(budget), Usd(spent)), mark, "{spent} of {budget}");
+            assert_eq!(
+                Mark::of(Usd(budget), Usd(spent)),
+                mark,
+                "{spent} of {budget}"
+            );
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::ids::{Slug, TurnId};
-use crate::domain::request::{Undecided, Request};
+use crate::domain::request::{Request, Undecided};
 use crate::domain::time::Moment;
 use crate::domain::turn_record::TurnRecord;
 use crate::domain::venue::Place;
@@ -50,7 +50,10 @@ pub(super) fn ask(
     let house = house.clone();
     house.clone().tracker.spawn(async move {
         let surface = &house.ports.surface;
-        if let Err(error) = surface.post(place.channel, post, Nonce::of(turn, "m")).await {
+        if let Err(error) = surface
+            .post(place.channel, post, Nonce::of(turn, "m"))
+            .await
+        {
             tracing::warn!(channel = %place.channel, %error, "nobody can be asked for a project");
         }
     });
@@ -59,12 +62,17 @@ pub(super) fn ask(
 
 fn option(house: &House, slug: &Slug) -> (String, String) {
     let title = house.catalogue.get(slug).map(|it| it.title.trim());
-    let label = title.filter(|title| !title.is_empty()).unwrap_or(slug.as_str());
+    let label = title
+        .filter(|title| !title.is_empty())
+        .unwrap_or(slug.as_str());
     (label.to_owned(), slug.to_string())
 }
 
 fn oldest(now: Moment) -> Moment {
-    Moment(now.0.saturating_sub(i64::try_from(PATIENCE.as_millis()).unwrap_or(i64::MAX)))
+    Moment(
+        now.0
+            .saturating_sub(i64::try_from(PATIENCE.as_millis()).unwrap_or(i64::MAX)),
+    )
 }
 
 /// Takes the request that this choice lets go on, or what the chooser is told instead. The gate is still to be asked.
@@ -85,7 +93,11 @@ pub(super) fn chosen(
     }
     // Of two choices made at once one takes it. It reaches the disk together with the turn that it becomes.
     let taken = house.store.forget_undecided(turn)?;
-    Ok(if taken { Ok(undecided) } else { Err(say::not_waiting()) })
+    Ok(if taken {
+        Ok(undecided)
+    } else {
+        Err(say::not_waiting())
+    })
 }
 
 /// Makes sure that the request is on the disk as a turn, and shows what was chosen in place of the question.

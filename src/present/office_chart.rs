@@ -49,7 +49,9 @@ pub struct Days {
 /// Returns the picture as a PNG.
 pub fn png(days: &Days) -> Result<Vec<u8>, ImageError> {
     let mut bytes = Cursor::new(Vec::new());
-    draw(&grouped(days)).0.write_to(&mut bytes, ImageFormat::Png)?;
+    draw(&grouped(days))
+        .0
+        .write_to(&mut bytes, ImageFormat::Png)?;
     Ok(bytes.into_inner())
 }
 
@@ -81,9 +83,15 @@ fn draw(days: &Days) -> Canvas {
         Rgb([GROUND.r(), GROUND.g(), GROUND.b()]),
     ));
     let count = usize::from(days.month.days());
-    let of_day = |day: usize| days.projects.iter().filter_map(move |(_, row)| row.get(day));
+    let of_day = |day: usize| {
+        days.projects
+            .iter()
+            .filter_map(move |(_, row)| row.get(day))
+    };
     let total: Usd = (0..count).flat_map(of_day).copied().sum();
-    let highest = (0..count).map(|day| of_day(day).copied().sum::<Usd>()).max();
+    let highest = (0..count)
+        .map(|day| of_day(day).copied().sum::<Usd>())
+        .max();
     let top = round_up(highest.unwrap_or_default());
     let title = format!("{}   {total}", days.month);
     large(&mut canvas, &title, Point::new(20, 14));
@@ -235,7 +243,10 @@ mod tests {
 
     #[test]
     fn twice_the_money_is_twice_the_height() {
-        let canvas = draw(&month(&[("site", &[(3, 2_000_000)]), ("notes", &[(4, 1_000_000)])]));
+        let canvas = draw(&month(&[
+            ("site", &[(3, 2_000_000)]),
+            ("notes", &[(4, 1_000_000)]),
+        ]));
         let legend = 12 * 12;
         let (site, notes) = (
             pixels_of(&canvas, COLOURS[0]) - legend,

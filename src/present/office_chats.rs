@@ -12,7 +12,8 @@ use crate::domain::time::Moment;
 
 /// Says that a command about a chat was used where there is none.
 pub fn no_chat_here() -> String {
-    "There is no chat here. Use this in the thread of a chat, or mention me to begin one.".to_owned()
+    "There is no chat here. Use this in the thread of a chat, or mention me to begin one."
+        .to_owned()
 }
 
 /// Says that the next request begins a new conversation.
@@ -22,7 +23,9 @@ pub fn new_conversation(runs: bool) -> String {
     } else {
         ""
     };
-    format!("✓ The next request begins a new conversation; the agent will know nothing of this one. The files stay.{running}")
+    format!(
+        "✓ The next request begins a new conversation; the agent will know nothing of this one. The files stay.{running}"
+    )
 }
 
 /// Says that a chat has another model.
@@ -62,7 +65,8 @@ pub fn project_added(project: &Slug) -> String {
 
 /// Says that no other thread can be opened from here.
 pub fn cannot_fork_here() -> String {
-    "No other thread can be opened from here. Mention me in a channel to begin another chat.".to_owned()
+    "No other thread can be opened from here. Mention me in a channel to begin another chat."
+        .to_owned()
 }
 
 /// Returns the message that another chat's thread hangs on.
@@ -134,7 +138,8 @@ pub fn access_asked() -> String {
 
 /// Says that access was asked for already.
 pub fn access_asked_before() -> String {
-    "You asked for this within the last day. The admins have it; please wait for their answer.".to_owned()
+    "You asked for this within the last day. The admins have it; please wait for their answer."
+        .to_owned()
 }
 
 /// Says that there is no place where admins are told.
@@ -208,7 +213,9 @@ pub fn access_answer(
             "<@{member}>, <@{by}> granted you **view** on `{project}`: you can see it in `/projects`, and how turns went."
         ),
         (Some(project), Some(level)) => {
-            format!("<@{member}>, <@{by}> granted you **{level}** on `{project}`. Mention me with what you want done.")
+            format!(
+                "<@{member}>, <@{by}> granted you **{level}** on `{project}`. Mention me with what you want done."
+            )
         }
         (Some(project), None) => {
             format!("<@{member}>, your request for access to `{project}` was declined.")
@@ -238,7 +245,13 @@ pub fn guest_warning(percent: u8, spent: Usd, budget: Usd, resets: Moment) -> St
 }
 
 /// Tells the admins how far a project's month is used up.
-pub fn project_warning(percent: u8, project: &Slug, spent: Usd, budget: Usd, resets: Moment) -> String {
+pub fn project_warning(
+    percent: u8,
+    project: &Slug,
+    spent: Usd,
+    budget: Usd,
+    resets: Moment,
+) -> String {
     let resets = resets.seconds();
     match percent {
         100 => format!(

@@ -132,7 +132,9 @@ pub fn nothing_changed(member: MemberId, state: &str) -> String {
 /// Says that somebody was suspended or let in again.
 pub fn suspended(member: MemberId, suspended: bool) -> String {
     if suspended {
-        format!("✓ <@{member}> is suspended. Their running turns are being stopped; grants and budget are kept.")
+        format!(
+            "✓ <@{member}> is suspended. Their running turns are being stopped; grants and budget are kept."
+        )
     } else {
         format!("✓ <@{member}> may use what was granted to them again.")
     }
@@ -317,9 +319,8 @@ pub fn audit(entries: &[AuditEntry]) -> String {
         return "No admin has done anything yet.".to_owned();
     }
     let side = |side: &Option<String>| {
-        side.as_ref().map_or("nothing".to_owned(), |text| {
-            super::plain::code(text, SIDE)
-        })
+        side.as_ref()
+            .map_or("nothing".to_owned(), |text| super::plain::code(text, SIDE))
     };
     let lines = entries.iter().map(|entry| {
         format!(

@@ -54,7 +54,11 @@ impl Store {
     }
 
     /// Sets a project's monthly budget; `None`: the configured one counts again.
-    pub fn set_project_budget(&self, project: &Slug, budget: Option<Usd>) -> Result<(), StoreError> {
+    pub fn set_project_budget(
+        &self,
+        project: &Slug,
+        budget: Option<Usd>,
+    ) -> Result<(), StoreError> {
         let name = format!("{BUDGET}{project}");
         match budget {
             Some(budget) => self.put_fact(&name, &budget.0.to_string()),

@@ -16,7 +16,9 @@ impl Store {
 
     /// Keeps a request that waits for its project.
     pub fn put_undecided(&self, undecided: &Undecided) -> Result<(), StoreError> {
-        self.inner.undecided.put(&id_key(undecided.turn.0), undecided)
+        self.inner
+            .undecided
+            .put(&id_key(undecided.turn.0), undecided)
     }
 
     /// Forgets a request that waited for its project. Returns whether it was there: of two callers, one has it.

@@ -296,9 +296,10 @@ impl House {
     /// Starts a bot over the house's store and waits until it listens and its commands are registered.
     pub(crate) async fn bot_comes(&mut self) {
         self.bot_starts().await;
-        self.until("a bot that listens and has registered its commands", |world| {
-            self.standin.listeners() > 0 && world.has_commands()
-        })
+        self.until(
+            "a bot that listens and has registered its commands",
+            |world| self.standin.listeners() > 0 && world.has_commands(),
+        )
         .await;
     }
 
@@ -337,8 +338,10 @@ impl House {
             Ok(served) => served.unwrap().unwrap(),
             Err(_) => panic!("the bot did not close\n{}", self.transcript()),
         }
-        self.until("the end of the bot's connection", |_| self.standin.listeners() == 0)
-            .await;
+        self.until("the end of the bot's connection", |_| {
+            self.standin.listeners() == 0
+        })
+        .await;
     }
 
     /// Returns the open store.
@@ -369,7 +372,11 @@ impl House {
 
     /// Says something and returns the message's id, which is also the id of the thread that opens on it.
     pub(crate) async fn says(&self, who: &str, place: &str, text: &str) -> String {
-        id_of(&self.act(json!({"as": who, "do": "say", "in": place, "text": text})).await)
+        id_of(
+            &self
+                .act(json!({"as": who, "do": "say", "in": place, "text": text}))
+                .await,
+        )
     }
 
     /// Says something with files.
@@ -380,22 +387,30 @@ impl House {
         text: &str,
         files: &[(&str, &[u8])],
     ) -> String {
-        let files: Vec<Value> = files.iter().map(|(name, bytes)| file(name, bytes)).collect();
-        let action =
-            json!({"as": who, "do": "say", "in": place, "text": text, "files": files});
+        let files: Vec<Value> = files
+            .iter()
+            .map(|(name, bytes)| file(name, bytes))
+            .collect();
+        let action = json!({"as": who, "do": "say", "in": place, "text": text, "files": files});
         id_of(&self.act(action).await)
     }
 
     /// Replies to a message; whoever wrote it is pinged.
     pub(crate) async fn replies(&self, who: &str, place: &str, to: &str, text: &str) -> String {
-        let action =
-            json!({"as": who, "do": "say", "in": place, "text": text, "reply_to": to});
+        let action = json!({"as": who, "do": "say", "in": place, "text": text, "reply_to": to});
         id_of(&self.act(action).await)
     }
 
     /// Uses a command and returns the words of the reply, which only that person sees.
-    pub(crate) async fn command(&self, who: &str, place: &str, name: &str, options: Value) -> String {
-        let action = json!({"as": who, "do": "command", "in": place, "name": name, "options": options});
+    pub(crate) async fn command(
+        &self,
+        who: &str,
+        place: &str,
+        name: &str,
+        options: Value,
+    ) -> String {
+        let action =
+            json!({"as": who, "do": "command", "in": place, "name": name, "options": options});
         words_of(&self.act(action).await)
     }
 
@@ -414,9 +429,7 @@ impl House {
 
     /// Gives a grant, as an admin's command would.
     pub(crate) async fn grant(&self, who: &str, project: &str, level: Level) {
-        self.store()
-            .give(&self.paper(who, project, level))
-            .unwrap();
+        self.store().give(&self.paper(who, project, level)).unwrap();
         self.store().flush().await.unwrap();
     }
 
@@ -433,7 +446,12 @@ impl House {
     /// Makes the stand-in misbehave by a rule (see its room).
     pub(crate) async fn fault(&self, rule: Value) {
         let url = format!("{}/standin/faults", self.standin.url());
-        let answer = reqwest::Client::new().post(url).json(&rule).send().await.unwrap();
+        let answer = reqwest::Client::new()
+            .post(url)
+            .json(&rule)
+            .send()
+            .await
+            .unwrap();
         assert_eq!(answer.status(), 200, "{rule}");
     }
 
@@ -630,7 +648,11 @@ impl House {
         assert!(working.is_empty(), "seems to work: {working:?}\n{story}");
         let left = processes_of(&threads);
         assert!(left.is_empty(), "processes are left: {left:?}\n{story}");
-        assert_eq!(self.standin.rate_limited(), 0, "limits were passed\n{story}");
+        assert_eq!(
+            self.standin.rate_limited(),
+            0,
+            "limits were passed\n{story}"
+        );
         let errors: Vec<String> = self
             .log
             .lines()
@@ -649,7 +671,11 @@ impl House {
             .name()
             .unwrap_or("story")
             .replace("::", ".");
-        fs::write(folder.join(format!("{test}.jsonl")), self.standin.requests()).unwrap();
+        fs::write(
+            folder.join(format!("{test}.jsonl")),
+            self.standin.requests(),
+        )
+        .unwrap();
     }
 
     /// Returns what people saw and the end of the log.

@@ -249,7 +249,10 @@ async fn what_the_agents_program_asks_beside_the_talk_uses_the_models_of_the_tur
     let settings = json!({"hooks": {"UserPromptSubmit": [hook]}}).to_string();
     let result = run_with(&guest, "sonnet", "", &settings).await;
     let asked = provider.asked().await;
-    let models: Vec<&str> = asked.iter().filter_map(|ask| ask["model"].as_str()).collect();
+    let models: Vec<&str> = asked
+        .iter()
+        .filter_map(|ask| ask["model"].as_str())
+        .collect();
     assert_eq!(models, ["claude-sonnet-5"; 2], "{result}");
 }
 

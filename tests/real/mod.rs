@@ -194,8 +194,7 @@ impl House {
                 .collect()
         };
         self.until("a receipt", |house| {
-            receipts(house).len() >= number
-                && house.store.unfinished().unwrap().is_empty()
+            receipts(house).len() >= number && house.store.unfinished().unwrap().is_empty()
         })
         .await;
         receipts(self).pop().unwrap()
@@ -288,7 +287,11 @@ impl House {
             story += &format!("  {}: {:?}\n", seen.message, seen.text);
         }
         for process in self.terminal.processes() {
-            story += &format!("  {}: {:.150}\n", process.id, process.line.replace('\n', " "));
+            story += &format!(
+                "  {}: {:.150}\n",
+                process.id,
+                process.line.replace('\n', " ")
+            );
         }
         story + "the log:\n" + &log()
     }
@@ -352,8 +355,7 @@ fn agent() -> PathBuf {
     } else {
         "x64"
     };
-    let installed =
-        format!("npm/node_modules/@anthropic-ai/claude-code-linux-{machine}/claude");
+    let installed = format!("npm/node_modules/@anthropic-ai/claude-code-linux-{machine}/claude");
     tool("INNKEEPER_CLAUDE", "claude", &installed)
 }
 
@@ -406,8 +408,7 @@ fn bots(world: &Value) -> Vec<(String, Value)> {
     let mut found = Vec::new();
     for place in places {
         for message in list(&place, "messages") {
-            let silent =
-                message["content"] == "" && list(&message, "attachments").is_empty();
+            let silent = message["content"] == "" && list(&message, "attachments").is_empty();
             if message["author"] == "innkeeper" && message["deleted"] != true && !silent {
                 let id = place["id"].as_str().unwrap_or_default().to_owned();
                 found.push((id, message));

@@ -10,7 +10,12 @@ async fn a_mention_opens_a_thread_with_a_live_message_an_answer_with_its_picture
     let house = House::open().await;
     let csv = b"month,sales\n1,120\n2,180\n3,150\n";
     let thread = house
-        .says_with("ada", "data", "@innkeeper plot the sales", &[("data.csv", csv)])
+        .says_with(
+            "ada",
+            "data",
+            "@innkeeper plot the sales",
+            &[("data.csv", csv)],
+        )
         .await;
     let live = house.live(&thread).await;
     assert!(live.pings().is_empty(), "{live:?}");
@@ -34,7 +39,9 @@ async fn a_second_speaker_pays_his_own_turn_and_gets_a_reply() {
     let house = House::open().await;
     let thread = house.says("ada", "data", "@innkeeper hello").await;
     house.answers(&thread, 1).await;
-    let second = house.says("ben", &thread, "and which month was the best?").await;
+    let second = house
+        .says("ben", &thread, "and which month was the best?")
+        .await;
     let reply = house.reply_to(&thread, &second).await;
     assert_eq!(reply.pings(), ["ben"], "{}", house.transcript());
     assert!(reply.text().contains("Hello ben"), "{reply:?}");
@@ -47,7 +54,9 @@ async fn a_second_speaker_pays_his_own_turn_and_gets_a_reply() {
 #[tokio::test]
 async fn a_stranger_is_told_once_and_nothing_of_it_reaches_the_agent() {
     let house = House::open().await;
-    let first = house.says("cleo", "general", "@innkeeper what is in site?").await;
+    let first = house
+        .says("cleo", "general", "@innkeeper what is in site?")
+        .await;
     let told = house.reply_to("general", &first).await;
     assert!(told.text().contains("no access"), "{told:?}");
     house.says("cleo", "general", "@innkeeper please").await;
@@ -68,7 +77,12 @@ async fn a_stranger_is_told_once_and_nothing_of_it_reaches_the_agent() {
 async fn ask_opens_a_thread_in_a_channel_and_goes_on_in_it() {
     let house = House::open().await;
     let told = house
-        .command("ada", "data", "ask", json!({"project": "site", "prompt": "hello there"}))
+        .command(
+            "ada",
+            "data",
+            "ask",
+            json!({"project": "site", "prompt": "hello there"}),
+        )
         .await;
     let thread = told
         .split_once("<#")
@@ -78,11 +92,18 @@ async fn ask_opens_a_thread_in_a_channel_and_goes_on_in_it() {
     let answer = house.answer(&thread).await;
     assert_eq!(answer.pings(), ["ada"]);
     house
-        .command("ada", &thread, "ask", json!({"project": "site", "prompt": "once more"}))
+        .command(
+            "ada",
+            &thread,
+            "ask",
+            json!({"project": "site", "prompt": "once more"}),
+        )
         .await;
     let answers = house.answers(&thread, 2).await;
     assert!(
-        answers.iter().any(|it| it.text().contains("request number 2")),
+        answers
+            .iter()
+            .any(|it| it.text().contains("request number 2")),
         "{answers:?}"
     );
     house.closes_quietly().await;

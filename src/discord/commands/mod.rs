@@ -18,8 +18,8 @@ use futures_util::FutureExt;
 use poise::{FrameworkContext, FrameworkError, FrameworkOptions};
 use serde_json::Value;
 use serenity::all::{
-    CommandInteraction, ComponentInteraction, ComponentInteractionDataKind, Context, CreateAutocompleteResponse, Interaction,
-    ResolvedValue, ShardManager, UserId,
+    CommandInteraction, ComponentInteraction, ComponentInteractionDataKind, Context,
+    CreateAutocompleteResponse, Interaction, ResolvedValue, ShardManager, UserId,
 };
 use tokio_util::task::TaskTracker;
 
