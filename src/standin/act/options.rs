@@ -123,6 +123,8 @@ impl<'a> Options<'a> {
                 format!("the option {name:?} must be {expected}, it is {value}"),
             )
         };
+        // People see the names of choices, whatever kind their values are of.
+        let value = named_choice(option, value).unwrap_or(value);
         let text = value.as_str();
         match option["type"].as_u64() {
             // Whoever types 5 into a text has typed a text.
@@ -237,6 +239,13 @@ impl<'a> Options<'a> {
         shown["ephemeral"] = json!(true);
         Ok(self.note("attachments", attachment.id, shown))
     }
+}
+
+/// Returns the value of the choice that has this name.
+fn named_choice<'a>(option: &'a Value, name: &Value) -> Option<&'a Value> {
+    let choices = option["choices"].as_array()?;
+    let chosen = choices.iter().find(|choice| choice["name"] == *name)?;
+    Some(&chosen["value"])
 }
 
 /// Refuses a value that is none of the option's fixed choices; a choice's name stands for its
