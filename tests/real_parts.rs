@@ -129,12 +129,9 @@ async fn a_stopped_turn_leaves_no_process_and_pays_for_what_ran() {
     };
     let thread = house.says("data", "@innkeeper please wait").await;
     house.shows("sleep 600").await;
-    let sleeps = |house: &House| {
-        let all = house.of_run(&thread, &thread);
-        all.iter()
-            .any(|process| process.line.contains("sleep\n600"))
-    };
-    house.until("the command runs", sleeps).await;
+    house
+        .until("the command runs", |house| sleeps(house, &thread))
+        .await;
     let before = house.of_run(&thread, &thread);
     for program in ["claude", "socat", "bwrap"] {
         let runs = before.iter().any(|process| process.line.contains(program));
@@ -305,6 +302,115 @@ async fn a_sandbox_server_that_dies_and_comes_back_costs_nothing_but_time() {
     let theirs = Usd::from_dollars(result["total_cost_usd"].as_f64().unwrap());
     assert_eq!((entry.cost, entry.estimated), (theirs, false), "{result}");
     house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_waits_for_a_sandbox_server_that_is_away_and_a_stop_reaches_it_afterwards() {
+    let turns = [bash("sleep 600 # until stopped"), says("Slept.")];
+    let Some(mut house) = House::open("sandbox_away", scenario(&turns)).await else {
+        return;
+    };
+    house.terminal.kill();
+    let thread = house.says("data", "@innkeeper start when you can").await;
+    house.shows("Waiting for the sandbox").await;
+    house.terminal.start_again().await;
+    house
+        .until("the command runs", |house| sleeps(house, &thread))
+        .await;
+    house.terminal.kill();
+    house
+        .until("the live message waits again", |house| {
+            let shown = house.messages(&thread);
+            shown[0]["content"]
+                .as_str()
+                .unwrap()
+                .contains("Waiting for the sandbox")
+        })
+        .await;
+    house.command(&thread, "stop").await;
+    house.shows("topping").await;
+    assert!(sleeps(&house, &thread), "nobody could have reached it");
+    house.terminal.start_again().await;
+    let receipt = house.receipt(&thread, 1).await;
+    assert!(receipt.contains("stopped by"), "{receipt}");
+    let left = house.of_run(&thread, &thread);
+    assert!(left.is_empty(), "{left:?}");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_goes_on_while_the_bot_is_closed() {
+    let turns = [bash(&gate("working")), says("Done meanwhile.")];
+    let Some(mut house) = House::open("bot_closes", scenario(&turns)).await else {
+        return;
+    };
+    let thread = house.says("data", "@innkeeper take your time").await;
+    house.begins(&thread, "working").await;
+    house.closes_bot().await;
+    house.lets_go_on(&thread, "working");
+    // With the bot its meter is gone: the agent's program tries again.
+    let retries = |house: &House| {
+        let stream = house.stream(&thread, &thread);
+        stream
+            .iter()
+            .filter(|line| line["subtype"] == "api_retry")
+            .count()
+    };
+    house
+        .until("the agent's program tries again", |house| {
+            retries(house) > 0
+        })
+        .await;
+    house.opens_bot().await;
+    house.receipt(&thread, 1).await;
+    let shown = house.messages(&thread);
+    let answers = shown.iter().filter(|message| {
+        message["content"]
+            .as_str()
+            .unwrap()
+            .ends_with("Done meanwhile.")
+    });
+    assert_eq!((answers.count(), shown.len()), (1, 2), "{}", house.story());
+    let result = house.result(&thread, &thread);
+    let entry = house.store.entry(turn_of(&thread)).unwrap().unwrap();
+    let theirs = Usd::from_dollars(result["total_cost_usd"].as_f64().unwrap());
+    assert_eq!((entry.cost, entry.estimated), (theirs, false), "{result}");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_the_closing_bot_cuts_is_asked_for_again() {
+    let long = json!({"blocks": [{"type": "text", "text": "First words. {{repeat:word :2000}}"}], "chunk_delay_ms": 50});
+    let turns = [long, says("Said once more.")];
+    let Some(mut house) = House::open("bot_cuts", scenario(&turns)).await else {
+        return;
+    };
+    let thread = house.says("data", "@innkeeper tell me much").await;
+    house.shows("word word").await;
+    house.closes_bot().await;
+    house.opens_bot().await;
+    house.receipt(&thread, 1).await;
+    let shown = house.messages(&thread);
+    let answers = shown.iter().filter(|message| {
+        message["content"]
+            .as_str()
+            .unwrap()
+            .ends_with("Said once more.")
+    });
+    assert_eq!((answers.count(), shown.len()), (1, 2), "{}", house.story());
+    // What the cut answer cost is not known for sure; the agent's program leaves it out.
+    let result = house.result(&thread, &thread);
+    let entry = house.store.entry(turn_of(&thread)).unwrap().unwrap();
+    let theirs = Usd::from_dollars(result["total_cost_usd"].as_f64().unwrap());
+    assert!(entry.estimated && entry.cost > theirs, "{entry:?} {result}");
+    house.close().await;
+}
+
+/// Returns whether the long command of a turn runs.
+fn sleeps(house: &House, thread: &str) -> bool {
+    let all = house.of_run(thread, thread);
+    all.iter()
+        .any(|process| process.line.contains("sleep\n600"))
 }
 
 /// Returns the token and the meter's address that the agent's program got.

@@ -106,10 +106,14 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if self.multi_user {
-            let _ = Command::new("userdel")
-                .args(["-r", &self.account.0])
-                .stderr(Stdio::null())
-                .status();
+            // Its group has the server's user in it, so it does not go with the account.
+            for program in [&["userdel", "-r"][..], &["groupdel"]] {
+                let _ = Command::new(program[0])
+                    .args(&program[1..])
+                    .arg(&self.account.0)
+                    .stderr(Stdio::null())
+                    .status();
+            }
         }
     }
 }

@@ -154,8 +154,9 @@ const FIXED: [(&str, &str); 15] = [
     ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
     ("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "1"),
     ("CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS", "1"),
-    // Ten by default, which takes three minutes to fail (measured); three take about five seconds.
-    ("CLAUDE_CODE_MAX_RETRIES", "3"),
+    // Ten by default, which takes three minutes to fail (measured). Six take about half a minute: long enough for a bot, and
+    // with it the meter, that is started anew.
+    ("CLAUDE_CODE_MAX_RETRIES", "6"),
     ("IS_SANDBOX", "1"),
     ("NO_COLOR", "1"),
     ("TERM", "dumb"),

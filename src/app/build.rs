@@ -20,10 +20,10 @@ use crate::driver::live_message::Crowd;
 use crate::driver::newest::Newest;
 use crate::driver::ports::{Ports, Surface};
 use crate::driver::produced::Produced;
-use crate::driver::provider::{self, Provider};
+use crate::driver::provider::{self, Provider, Told};
 use crate::driver::slots::Slots;
 use crate::driver::turn_directory::TurnDirectory;
-use crate::meter::{self, Meter, MeterError, MeterEvent, Price, Prices};
+use crate::meter::{self, Meter, MeterError, Price, Prices};
 use crate::sandbox::local::{Local, LocalOptions};
 use crate::sandbox::open_terminal::OpenTerminal;
 use crate::sandbox::{Sandbox, SandboxError};
@@ -79,7 +79,7 @@ pub async fn build(
 ) -> Result<Built, BuildError> {
     let mut agent = settings.agent.clone();
     let sandbox = sandbox(settings, &mut agent.command)?;
-    let (provider, events) = provider(&settings.provider, &store, &tracker, &cancel).await?;
+    let (provider, told) = provider(&settings.provider, &store, &cancel).await?;
     let limits = &settings.rules.limits;
     let rules = Arc::new(settings.rules.clone());
     let catalogue = Arc::new(settings.catalogue.clone());
@@ -115,10 +115,10 @@ pub async fn build(
         tracker,
         cancel,
     });
-    if let Some(events) = events {
+    if let Some(told) = told {
         house
             .tracker
-            .spawn(provider::keep_counts(house.clone(), events));
+            .spawn(provider::keep_counts(house.clone(), told));
     }
     let office = Office {
         store,
@@ -201,9 +201,8 @@ const METER_FACT: &str = "meter_address";
 async fn provider(
     settings: &ProviderSettings,
     store: &Store,
-    tracker: &TaskTracker,
     cancel: &CancellationToken,
-) -> Result<(Provider, Option<mpsc::UnboundedReceiver<MeterEvent>>), BuildError> {
+) -> Result<(Provider, Option<Told>), BuildError> {
     let key = match &settings.credential {
         None => return Ok((Provider::Own, None)),
         Some(Credential::OauthToken(token)) => {
@@ -220,6 +219,7 @@ async fn provider(
         Some(Credential::ApiKey(key)) => key.clone(),
     };
     let (sender, events) = mpsc::unbounded_channel();
+    let tasks = TaskTracker::new();
     let listen = listen_again(settings.meter_listen, store)?;
     let start = async |listen| {
         let upstream = settings
@@ -232,7 +232,7 @@ async fn provider(
             key: key.clone(),
             prices: prices(settings),
         };
-        Meter::start(settings, tracker.clone(), cancel.clone(), sender.clone()).await
+        Meter::start(settings, tasks.clone(), cancel.clone(), sender.clone()).await
     };
     let meter = match start(listen).await {
         // The port of the last time is taken; runs of that time cannot reach the provider any more, new ones can.
@@ -246,7 +246,10 @@ async fn provider(
         .meter_url
         .clone()
         .unwrap_or_else(|| format!("http://{}", meter.address()));
-    Ok((Provider::Metered { meter, url }, Some(events)))
+    Ok((
+        Provider::Metered { meter, url },
+        Some(Told { events, tasks }),
+    ))
 }
 
 /// Runs that outlived the last process know the meter by its address: where the port may be chosen, the same one is taken.

@@ -33,13 +33,16 @@ pub(super) enum Shape {
 pub(super) fn create(channel: ChannelId, post: &Post, nonce: &Nonce, shape: Shape) -> Value {
     let mut flags = MessageFlags::SUPPRESS_EMBEDS;
     flags.set(MessageFlags::SUPPRESS_NOTIFICATIONS, post.silent);
+    let target = post.reply_to.filter(|_| shape == Shape::Whole);
+    // Being replied to notifies only where this is said; to be among the users is not enough.
+    let by_reply = target.is_some() && post.ping.is_some_and(|member| !names(post, member));
     let mut message = CreateMessage::new()
-        .content(cut(&post.text, LONGEST_TEXT))
-        .allowed_mentions(notifying(post.ping))
+        .content(cut(&calling(post, target), LONGEST_TEXT))
+        .allowed_mentions(notifying(post.ping).replied_user(by_reply))
         .nonce(serenity::all::Nonce::String(nonce.0.clone()))
         .enforce_nonce(true)
         .flags(flags);
-    if let (Some(target), Shape::Whole) = (post.reply_to, shape) {
+    if let Some(target) = target {
         message = message.reference_message(reply(channel, target));
     }
     let rows = rows(&post.buttons, post.menu.as_ref());
@@ -49,6 +52,26 @@ pub(super) fn create(channel: ChannelId, post: &Post, nonce: &Nonce, shape: Shap
     let mut body = value(&message);
     body["attachments"] = listed(&post.files);
     body
+}
+
+/// Returns the text; one that cannot be the reply it was meant to be names the person whom the reply would have notified.
+fn calling(post: &Post, target: Option<MessageId>) -> String {
+    match post.ping {
+        Some(member) if post.reply_to.is_some() && target.is_none() && !names(post, member) => {
+            let named = format!("<@{member}> {}", post.text);
+            if named.chars().count() <= LONGEST_TEXT {
+                named.trim_end().to_owned()
+            } else {
+                post.text.clone()
+            }
+        }
+        _ => post.text.clone(),
+    }
+}
+
+/// Returns whether the text begins with the person's name; anywhere else it may be part of code, which notifies nobody.
+fn names(post: &Post, member: MemberId) -> bool {
+    post.text.starts_with(&format!("<@{member}>"))
 }
 
 /// Returns the body of an edit. It names no attachments, so that all of them stay, and notifies nobody.
@@ -114,7 +137,7 @@ pub(super) fn choices(response: serenity::all::CreateAutocompleteResponse) -> Va
     value(&CreateInteractionResponse::Autocomplete(response))
 }
 
-/// Allows the one person to be notified, and nobody else: neither by the text nor by being replied to.
+/// Allows the one person to be notified by the text, and nobody else.
 fn notifying(ping: Option<MemberId>) -> CreateAllowedMentions {
     CreateAllowedMentions::new()
         .users(ping.map(|member| UserId::new(member.0.max(1))))
@@ -167,7 +190,7 @@ fn select(menu: &Menu) -> CreateActionRow {
 fn listed(files: &[Upload]) -> Value {
     let files = files.iter().enumerate();
     files
-        .map(|(id, file)| json!({ "id": id, "filename": file.name }))
+        .map(|(id, file)| json!({ "id": id.to_string(), "filename": file.name }))
         .collect()
 }
 
@@ -200,11 +223,12 @@ mod tests {
     fn every_body_says_whom_it_may_notify() {
         let nobody = json!({"parse": [], "users": [], "roles": [], "replied_user": false});
         let ada = json!({"parse": [], "users": ["7"], "roles": [], "replied_user": false});
+        let replied = json!({"parse": [], "users": ["7"], "roles": [], "replied_user": true});
         let nonce = Nonce("n".to_owned());
         let made = |ping, shape| create(ChannelId(2), &post(ping), &nonce, shape);
         let table = [
             (made(None, Shape::Whole), &nobody),
-            (made(Some(MemberId(7)), Shape::Whole), &ada),
+            (made(Some(MemberId(7)), Shape::Whole), &replied),
             (made(Some(MemberId(7)), Shape::Unattached), &ada),
             (made(Some(MemberId(7)), Shape::Plain), &ada),
             (edit(&post(Some(MemberId(7)))), &nobody),
@@ -214,6 +238,39 @@ mod tests {
         ];
         for (body, expected) in table {
             assert_eq!(body["allowed_mentions"], *expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_reply_that_cannot_be_one_names_whom_it_would_have_notified() {
+        let nonce = Nonce("n".to_owned());
+        let text = |ping, reply_to, shape| {
+            let text = "x".to_owned();
+            let post = Post {
+                text,
+                ping,
+                reply_to,
+                ..Post::default()
+            };
+            create(ChannelId(2), &post, &nonce, shape)["content"].clone()
+        };
+        let (ada, target) = (Some(MemberId(7)), Some(MessageId(8)));
+        assert_eq!(text(ada, target, Shape::Whole), "x");
+        assert_eq!(text(ada, target, Shape::Unattached), "<@7> x");
+        assert_eq!(text(ada, None, Shape::Plain), "x");
+        assert_eq!(text(None, target, Shape::Plain), "x");
+        // Named in the text: the reply itself notifies nobody, whoever wrote what is replied to.
+        let text = "<@7> x".to_owned();
+        let post = Post {
+            text,
+            ping: ada,
+            reply_to: target,
+            ..Post::default()
+        };
+        for shape in [Shape::Whole, Shape::Unattached] {
+            let body = create(ChannelId(2), &post, &nonce, shape);
+            assert_eq!(body["content"], "<@7> x");
+            assert_eq!(body["allowed_mentions"]["replied_user"], false);
         }
     }
 

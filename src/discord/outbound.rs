@@ -491,7 +491,7 @@ mod tests {
         let posted = hands.post(CHANNEL, post, nonce()).await;
         assert_eq!(posted, Err(SurfaceError::TooLarge));
         assert_eq!(hands.file_limit(GuildId(1)), 1999);
-        let listed = json!([{"id": 0, "filename": "a.bin"}, {"id": 1, "filename": "a-2.bin"}]);
+        let listed = json!([{"id": "0", "filename": "a.bin"}, {"id": "1", "filename": "a-2.bin"}]);
         assert_eq!(fake.seen()[0].body["attachments"], listed);
     }
 

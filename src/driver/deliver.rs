@@ -2,6 +2,7 @@
 
 use crate::agent::safe_text::strip_tags;
 use crate::domain::chat::Chat;
+use crate::domain::ids::ChannelId;
 use crate::domain::turn_record::{Part, Sent, Stage, TurnRecord};
 use crate::present;
 use crate::store::StoreError;
@@ -24,7 +25,7 @@ pub fn plan(house: &House, chat: &Chat, turn: &Turn, record: &mut TurnRecord) {
     let limits = DeliveryLimits::for_files_of(per_file);
     let plan = collect::plan(&turn.collected().files, &limits);
     record.parts = parts(chat, turn, &plan);
-    if hangs_on(chat, record) {
+    if hangs_on(chat, record) || !is_theirs(record) {
         call_by_name(record);
     }
     record.retry = can_be_retried(turn);
@@ -47,6 +48,21 @@ pub fn hangs_on(chat: &Chat, record: &TurnRecord) -> bool {
             .request
             .message
             .is_some_and(|message| message.0 == chat.thread.0)
+}
+
+/// Returns the channel in which the request's message stands.
+pub fn channel_of_request(chat: &Chat, record: &TurnRecord) -> ChannelId {
+    chat.parent
+        .filter(|_| hangs_on(chat, record))
+        .unwrap_or(chat.place)
+}
+
+/// Returns whether the message that is replied to is the asker's own; a request by command is shown in one of ours.
+fn is_theirs(record: &TurnRecord) -> bool {
+    record
+        .request
+        .message
+        .is_some_and(|message| message.0 == record.id.0)
 }
 
 /// Names the asker at the head of the answer, since without a reply nothing else would notify them.

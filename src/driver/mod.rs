@@ -39,3 +39,5 @@ pub mod which_project;
 
 #[cfg(test)]
 pub(crate) mod fakes;
+#[cfg(test)]
+mod tests;

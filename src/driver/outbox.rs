@@ -149,7 +149,7 @@ async fn explain_in_parent(house: &House, chat: &Chat, record: &TurnRecord) {
         return;
     };
     let post = Post {
-        text: notice::answer_undeliverable(chat.thread),
+        text: notice::answer_undeliverable(record.request.author.member, chat.thread),
         ping: Some(record.request.author.member),
         ..Post::default()
     };

@@ -184,7 +184,8 @@ pub struct Post {
     pub text: String,
     /// What it replies to; a reply to a message that is gone is sent without reference.
     pub reply_to: Option<MessageId>,
-    /// The one person whom it may notify. Nobody else is ever notified, whatever the text says.
+    /// The one person whom it may notify, by the text or as the author of what it replies to. Nobody else is ever notified,
+    /// whatever the text says.
     pub ping: Option<MemberId>,
     /// Buttons, in one row.
     pub buttons: Vec<Button>,

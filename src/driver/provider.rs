@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
 
 use crate::domain::ids::TurnId;
 use crate::domain::ledger::Counted;
@@ -135,34 +136,61 @@ fn open_lease(
     })
 }
 
-/// Keeps what the meter counts, for as long as the house is open. What a request may cost is on disk before it leaves.
-pub async fn keep_counts(house: Arc<House>, mut events: mpsc::UnboundedReceiver<MeterEvent>) {
-    while let Some(event) = events.recv().await {
-        match event {
-            MeterEvent::Opening { charge, stored } => match keep(&house, &charge, true).await {
-                // The request waits for this; if it was given up meanwhile, nothing leaves.
-                Ok(()) => drop(stored.send(())),
-                Err(error) => {
-                    tracing::error!(turn = %charge.turn, %error, "a request is refused: its cost cannot be stored")
-                }
-            },
-            MeterEvent::Charged(charge) => {
-                if let Err(error) = keep(&house, &charge, false).await {
-                    tracing::error!(turn = %charge.turn, %error, "what a turn costs cannot be stored");
-                }
-            }
-            MeterEvent::LimitReached { turn } => match house.store.turn(turn) {
-                Ok(Some(record)) => house
-                    .hub
-                    .tell(&house, record.thread, Letter::Limit { turn }),
-                Ok(None) => {}
-                Err(error) => tracing::error!(%turn, %error, "a turn at its limit cannot be read"),
-            },
-            MeterEvent::ProviderRefusesKey => alarm::tell_admins(
-                &house,
-                "the provider refuses the bot's key: see `provider.api_key`",
-            ),
+/// What a meter tells, and the tasks that tell it.
+#[derive(Debug)]
+pub struct Told {
+    /// Its events.
+    pub events: mpsc::UnboundedReceiver<MeterEvent>,
+    /// Its tasks, and nobody else's.
+    pub tasks: TaskTracker,
+}
+
+/// Keeps what the meter counts until the house closes and the last open answer has been counted. What a request may cost is
+/// on disk before it leaves.
+pub async fn keep_counts(house: Arc<House>, told: Told) {
+    let Told { mut events, tasks } = told;
+    // The house itself holds an end of the channel, so its closing is no sign.
+    let over = async {
+        house.cancel.cancelled().await;
+        tasks.close();
+        tasks.wait().await;
+    };
+    tokio::pin!(over);
+    loop {
+        tokio::select! {
+            biased;
+            Some(event) = events.recv() => take(&house, event).await,
+            () = &mut over => break,
         }
+    }
+    while let Ok(event) = events.try_recv() {
+        take(&house, event).await;
+    }
+}
+
+async fn take(house: &Arc<House>, event: MeterEvent) {
+    match event {
+        MeterEvent::Opening { charge, stored } => match keep(house, &charge, true).await {
+            // The request waits for this; if it was given up meanwhile, nothing leaves.
+            Ok(()) => drop(stored.send(())),
+            Err(error) => {
+                tracing::error!(turn = %charge.turn, %error, "a request is refused: its cost cannot be stored")
+            }
+        },
+        MeterEvent::Charged(charge) => {
+            if let Err(error) = keep(house, &charge, false).await {
+                tracing::error!(turn = %charge.turn, %error, "what a turn costs cannot be stored");
+            }
+        }
+        MeterEvent::LimitReached { turn } => match house.store.turn(turn) {
+            Ok(Some(record)) => house.hub.tell(house, record.thread, Letter::Limit { turn }),
+            Ok(None) => {}
+            Err(error) => tracing::error!(%turn, %error, "a turn at its limit cannot be read"),
+        },
+        MeterEvent::ProviderRefusesKey => alarm::tell_admins(
+            house,
+            "the provider refuses the bot's key: see `provider.api_key`",
+        ),
     }
 }
 

@@ -141,16 +141,11 @@ struct Running<'a> {
 impl Running<'_> {
     /// Starts, or goes on from where an earlier process stood.
     async fn begin(&mut self) -> anyhow::Result<()> {
-        if let Some(message) = self.record.request.message {
-            self.house
-                .ports
-                .surface
-                .unreact(self.chat.place, message, notice::WAITING_MARK);
-        }
         let effects = self.turn.begin();
         if self.record.stage == Stage::Waiting {
             self.perform_all(effects).await?;
         } else {
+            self.unmark();
             self.catching_up = self.record.stage != Stage::Held;
             // The money is held already, and a turn that was admitted is not asked again.
             self.slot = self.house.slots.take(self.record.request.author.member);
@@ -220,6 +215,7 @@ impl Running<'_> {
             }
             News::Slot(slot) => {
                 self.slot = Some(slot);
+                self.unmark();
                 self.admit().await
             }
             News::Read { offset, events } => {
@@ -327,10 +323,35 @@ impl Running<'_> {
         let slots = self.house.slots.clone();
         let member = self.record.request.author.member;
         let sender = self.sender.clone();
+        let slot = slots.take(member);
+        if slot.is_none() {
+            self.mark();
+        }
         self.jobs.spawn(async move {
-            let slot = slots.wait(member).await;
+            let slot = match slot {
+                Some(slot) => slot,
+                None => slots.wait(member).await,
+            };
             let _ = sender.send(News::Slot(slot)).await;
         });
+    }
+
+    /// Shows that the request waits.
+    fn mark(&self) {
+        if let Some(message) = self.record.request.message {
+            let channel = deliver::channel_of_request(&self.chat, &self.record);
+            let surface = &self.house.ports.surface;
+            surface.react(channel, message, notice::WAITING_MARK);
+        }
+    }
+
+    /// Shows that it waits no longer.
+    fn unmark(&self) {
+        if let Some(message) = self.record.request.message {
+            let channel = deliver::channel_of_request(&self.chat, &self.record);
+            let surface = &self.house.ports.surface;
+            surface.unreact(channel, message, notice::WAITING_MARK);
+        }
     }
 
     /// Passes the gate once more and holds the money. On disk before anything runs.
@@ -369,6 +390,7 @@ impl Running<'_> {
                 Ok(false)
             }
             _ => {
+                self.unmark();
                 self.over = true;
                 Ok(true)
             }

@@ -36,7 +36,7 @@ const LAUNCH: [&str; 2] = ["G0", "G1"];
 
 /// Starts a run, or finds it started. The lock passes from here to the runner without a gap; a second start either
 /// waits for the first one's outcome or sees the lock held by the runner.
-const START: &str = r#"mask=$(umask); umask 077
+pub(super) const START: &str = r#"mask=$(umask); umask 077
 take DIR WORK MAKE PROG CEILING RUN
 home=$PWD
 mkdir -p -- "$DIR" && cd -- "$DIR" && exec 9>>lock || exit 1
@@ -68,7 +68,7 @@ all G | {
 
 /// Appends one line, whole, unless one of that id is there. A line that was cut by a crash is ended first; the runner
 /// passes on only lines that are whole.
-const SAY: &str = r#"take DIR ID
+pub(super) const SAY: &str = r#"take DIR ID
 cd -- "$DIR" && [ -e in.jsonl ] || exit 44
 exec 7>>in.jsonl && flock -w 10 7 || exit 1
 if [ "$ID" = end ]; then ! grep -q '^end$' in.jsonl || exit 0
@@ -84,7 +84,7 @@ cat in.more >&7
 /// and the bytes after AT. Both waits are woken by the kernel: `tail -f` by inotify, `flock` by the lock's release.
 /// No `timeout` stands around `tail`: with one, ended while it was starting, the wait sometimes hung for good on a busy
 /// machine (seen with coreutils 9.1, not without it in 1500 tries).
-const FOLLOW: &str = r#"take DIR AT WAIT MOST
+pub(super) const FOLLOW: &str = r#"take DIR AT WAIT MOST
 cd -- "$DIR" 2>/dev/null && [ -e lock ] || { echo 'absent - 0'; exit 0; }
 state() {
   if ! flock -n -s lock true; then echo running; elif [ -e pid ]; then echo ended; else echo absent; fi

@@ -530,9 +530,9 @@ pub fn here_are_details() -> String {
 }
 
 /// Returns what is said in the channel above about an answer that its thread does not take.
-pub fn answer_undeliverable(thread: ThreadId) -> String {
+pub fn answer_undeliverable(member: MemberId, thread: ThreadId) -> String {
     format!(
-        "The answer to your request cannot be written in <#{thread}>: the thread is locked, or I may not write there."
+        "<@{member}> The answer to your request cannot be written in <#{thread}>: the thread is locked, or I may not write there."
     )
 }
 

@@ -5,6 +5,7 @@
 //! id. What the world itself judges (the age of a message, the life of an interaction) follows the
 //! world's time, which a test may move forward.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Milliseconds since 1970 at which Discord's ids begin (2015-01-01).
@@ -14,10 +15,25 @@ const DISCORD_EPOCH_MS: u64 = 1_420_070_400_000;
 pub(crate) type Id = u64;
 
 /// Gives the world's time and fresh ids.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Clock {
     moved: Duration,
     last_id: Id,
+    /// Which of the machine's stand-ins this is, in bits 12 to 21 of its ids, where Discord's own have worker and process:
+    /// two stand-ins at work in the same millisecond give different ids.
+    worker: Id,
+}
+
+impl Default for Clock {
+    fn default() -> Clock {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let made = MADE.fetch_add(1, Ordering::Relaxed);
+        Clock {
+            moved: Duration::ZERO,
+            last_id: 0,
+            worker: (u64::from(std::process::id()) * 37 + made) % 1024,
+        }
+    }
 }
 
 impl Clock {
@@ -34,7 +50,7 @@ impl Clock {
 
     /// Returns an id that is greater than every id before.
     pub(crate) fn fresh_id(&mut self) -> Id {
-        let by_time = wall_ms().saturating_sub(DISCORD_EPOCH_MS) << 22;
+        let by_time = wall_ms().saturating_sub(DISCORD_EPOCH_MS) << 22 | self.worker << 12;
         self.last_id = by_time.max(self.last_id + 1);
         self.last_id
     }

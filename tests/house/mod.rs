@@ -80,6 +80,7 @@ pub(crate) struct Plan {
     sandbox: String,
     provider: String,
     program: Option<PathBuf>,
+    prelude: String,
 }
 
 impl Plan {
@@ -110,6 +111,12 @@ impl Plan {
     /// Replaces the agent's program.
     pub(crate) fn program(mut self, program: &Path) -> Plan {
         self.program = Some(program.to_owned());
+        self
+    }
+
+    /// Has this shell command run before each scripted agent; what it prints stands in the agent's stream.
+    pub(crate) fn prelude(mut self, command: &str) -> Plan {
+        self.prelude = command.to_owned();
         self
     }
 
@@ -150,7 +157,7 @@ impl Plan {
     fn settings(&self, directory: &Path, url: &str, token: &str) -> Settings {
         let program = match &self.program {
             Some(program) => program.clone(),
-            None => scripted_agent(directory),
+            None => scripted_agent(directory, &self.prelude),
         };
         let workshop = directory.join("workshop");
         fs::create_dir_all(&workshop).unwrap();
@@ -209,7 +216,7 @@ path = "{workshop}"
 }
 
 /// Makes a program of the hidden subcommand, as `innkeeper demo` does. What it performed goes into the account's tally.
-fn scripted_agent(directory: &Path) -> PathBuf {
+fn scripted_agent(directory: &Path, prelude: &str) -> PathBuf {
     // A sandbox with walls sees the projects that are worked on in place, and so the program beside them.
     let program = directory.join("workshop/.innkeeper-agent");
     fs::create_dir_all(directory.join("workshop")).unwrap();
@@ -219,7 +226,7 @@ fn scripted_agent(directory: &Path) -> PathBuf {
         .unwrap();
     let script = directory.join("scripted-agent");
     let text = format!(
-        "#!/bin/sh\nexport INNKEEPER_TALLY=\"$HOME/tally\"\nexec '{}' scripted-agent \"$@\"\n",
+        "#!/bin/sh\nexport INNKEEPER_TALLY=\"$HOME/tally\"\n{prelude}\nexec '{}' scripted-agent \"$@\"\n",
         program.display()
     );
     fs::write(&script, text).unwrap();
@@ -262,6 +269,7 @@ impl House {
             sandbox: "backend = \"local\"\n".to_owned(),
             provider: String::new(),
             program: None,
+            prelude: String::new(),
         }
     }
 
@@ -601,6 +609,13 @@ impl House {
     /// Returns a file of a chat's workspace.
     pub(crate) fn in_chat(&self, thread: &str, path: &str) -> PathBuf {
         self.in_homes(&format!("chat-{thread}/{path}"))
+    }
+
+    /// Makes the hidden file `.go` in a chat's workspace, for which an agent waits (`!wait-for .go`).
+    pub(crate) async fn lets_go(&self, thread: &str) {
+        self.wait("the chat's workspace", || self.in_chat(thread, "").is_dir())
+            .await;
+        fs::write(self.in_chat(thread, "").join(".go"), "").unwrap();
     }
 
     /// Returns the record of a turn.

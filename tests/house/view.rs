@@ -86,6 +86,9 @@ fn write_messages(text: &mut String, place: &Value, indent: &str) {
         if message.is_deleted() {
             marks += " (deleted)";
         }
+        if message.is_private() {
+            marks += " (to one person)";
+        }
         if !message.pings().is_empty() {
             let _ = write!(marks, " (pings {})", message.pings().join(", "));
         }
@@ -117,11 +120,11 @@ impl Place {
     pub(crate) fn messages(&self) -> Vec<Message> {
         list(&self.0, "messages")
             .map(|message| Message(message.clone()))
-            .filter(|message| !message.is_deleted())
+            .filter(|message| !message.is_deleted() && !message.is_private())
             .collect()
     }
 
-    /// Returns the bot's messages; the system's own, which show nothing, are none.
+    /// Returns the bot's messages that everybody sees; the system's own, which show nothing, are none.
     pub(crate) fn bots(&self) -> Vec<Message> {
         let all = self.messages().into_iter();
         all.filter(|message| message.author() == "innkeeper")
@@ -205,6 +208,11 @@ impl Message {
     /// Returns how often it was edited.
     pub(crate) fn edits(&self) -> u64 {
         self.0["edits"].as_u64().unwrap_or_default()
+    }
+
+    /// Tells whether only one person sees it.
+    pub(crate) fn is_private(&self) -> bool {
+        self.0["only_for"].is_string()
     }
 
     /// Tells whether it is gone.

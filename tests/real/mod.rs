@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use innkeeper::app::config::{Config, Sources};
+use innkeeper::app::config::{Config, Settings, Sources};
 use innkeeper::app::run;
 use innkeeper::domain::grant::{Grant, Level, Subject};
 use innkeeper::domain::guest::Guest;
@@ -48,11 +48,14 @@ pub(crate) struct House {
     name: &'static str,
     seen: Arc<Mutex<Vec<Seen>>>,
     watcher: JoinHandle<()>,
-    cancel: CancellationToken,
-    bot: Option<JoinHandle<Result<(), run::RunError>>>,
+    settings: Settings,
+    bot: Option<Bot>,
     _directory: tempfile::TempDir,
     _permit: SemaphorePermit<'static>,
 }
+
+/// A bot that serves, and what ends it.
+type Bot = (CancellationToken, JoinHandle<Result<(), run::RunError>>);
 
 /// One state of one of the bot's messages, as people saw it.
 #[derive(Clone, Debug)]
@@ -108,15 +111,11 @@ impl House {
         let settings = settings.unwrap_or_else(|faults| panic!("{faults}"));
         let store = Store::open(&settings.store).unwrap();
         furnish(&store, olga, ada);
-        let cancel = CancellationToken::new();
-        let bot = tokio::spawn({
-            let (store, cancel) = (store.clone(), cancel.clone());
-            async move { run::serve(&settings, store, cancel).await }
-        });
         let standin = Arc::new(standin);
         let seen = Arc::default();
         let watcher = tokio::spawn(watch(standin.clone(), Arc::clone(&seen)));
-        let house = House {
+        let mut house = House {
+            settings,
             standin,
             provider,
             terminal,
@@ -124,19 +123,41 @@ impl House {
             name,
             seen,
             watcher,
-            cancel,
-            bot: Some(bot),
+            bot: None,
             _directory: directory,
             _permit: permit,
         };
-        house
-            .until("the bot listens and has registered its commands", |house| {
-                let world = house.standin.world();
-                let commands = world["commands"].as_array().map_or(0, Vec::len);
-                house.standin.listeners() > 0 && commands > 0
-            })
-            .await;
+        house.opens_bot().await;
         Some(house)
+    }
+
+    /// Starts a bot over the house's store, and waits until it serves.
+    pub(crate) async fn opens_bot(&mut self) {
+        let cancel = CancellationToken::new();
+        let bot = tokio::spawn({
+            let (settings, store) = (self.settings.clone(), self.store.clone());
+            let cancel = cancel.clone();
+            async move { run::serve(&settings, store, cancel).await }
+        });
+        self.bot = Some((cancel, bot));
+        self.until("the bot listens and has registered its commands", |house| {
+            let world = house.standin.world();
+            let commands = world["commands"].as_array().map_or(0, Vec::len);
+            house.standin.listeners() > 0 && commands > 0
+        })
+        .await;
+    }
+
+    /// Closes the bot in order.
+    pub(crate) async fn closes_bot(&mut self) {
+        if let Some((cancel, bot)) = self.bot.take() {
+            cancel.cancel();
+            let closed = tokio::time::timeout(PATIENCE, bot).await;
+            closed.expect("the bot did not close").unwrap().unwrap();
+            assert!(!log().contains("did not end in time"), "{}", self.story());
+        }
+        self.until("the bot is gone", |house| house.standin.listeners() == 0)
+            .await;
     }
 
     /// Says something as Ada and returns the id of the message, which is that of the thread that opens on it.
@@ -230,17 +251,24 @@ impl House {
         std::fs::write(self.workspace(thread).join(format!(".{name}.go")), "").unwrap();
     }
 
+    /// Returns what the agent's program itself has said in a turn so far, line by line.
+    pub(crate) fn stream(&self, thread: &str, turn: &str) -> Vec<Value> {
+        let directory = format!(".innkeeper/chats/{thread}/turns/{turn}/out.jsonl");
+        let stream = std::fs::read_to_string(self.terminal.home().join(directory));
+        let stream = stream.unwrap_or_default();
+        // The last line may be half written.
+        let lines = stream.lines();
+        lines
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
+    }
+
     /// Returns the result that the agent's program itself gave at the end of a turn.
     pub(crate) fn result(&self, thread: &str, turn: &str) -> Value {
-        let directory = format!(".innkeeper/chats/{thread}/turns/{turn}/out.jsonl");
-        let stream = std::fs::read_to_string(self.terminal.home().join(directory)).unwrap();
-        let lines = stream
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        lines
-            .filter(|line| line["type"] == "result")
-            .last()
-            .unwrap_or_else(|| panic!("no result in\n{stream}"))
+        let stream = self.stream(thread, turn);
+        let result = stream.iter().rfind(|line| line["type"] == "result");
+        let result = result.unwrap_or_else(|| panic!("no result in {stream:?}"));
+        result.clone()
     }
 
     /// Returns the processes that carry the mark of this turn's run.
@@ -256,14 +284,7 @@ impl House {
         let holds = self.store.holds().unwrap();
         assert!(holds.is_empty(), "{holds:?}\n{}", self.story());
         assert_eq!(self.standin.rate_limited(), 0, "{}", self.story());
-        self.cancel.cancel();
-        if let Some(bot) = self.bot.take() {
-            tokio::time::timeout(PATIENCE, bot)
-                .await
-                .expect("the bot did not close")
-                .unwrap()
-                .unwrap();
-        }
+        self.closes_bot().await;
     }
 
     fn keep_traffic(&self) {
@@ -300,7 +321,9 @@ impl House {
 impl Drop for House {
     fn drop(&mut self) {
         self.keep_traffic();
-        self.cancel.cancel();
+        if let Some((cancel, _)) = &self.bot {
+            cancel.cancel();
+        }
         self.watcher.abort();
     }
 }

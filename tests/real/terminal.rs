@@ -104,10 +104,14 @@ impl Drop for Terminal {
         for process in self.processes() {
             let _ = kill(Pid::from_raw(process.id), Signal::SIGKILL);
         }
-        let _ = Command::new("userdel")
-            .args(["-r", "-f", &self.account])
-            .stderr(Stdio::null())
-            .status();
+        // Its group has the server's user in it, so it does not go with the account.
+        for program in [&["userdel", "-r", "-f"][..], &["groupdel"]] {
+            let _ = Command::new(program[0])
+                .args(&program[1..])
+                .arg(&self.account)
+                .stderr(Stdio::null())
+                .status();
+        }
     }
 }
 

@@ -108,3 +108,70 @@ async fn ask_opens_a_thread_in_a_channel_and_goes_on_in_it() {
     );
     house.closes_quietly().await;
 }
+
+#[tokio::test]
+async fn in_peoples_own_thread_a_mention_is_answered_in_place_and_only_mentions_count() {
+    let house = House::open().await;
+    let thread = house
+        .act(json!({"as": "ada", "do": "thread", "in": "data", "name": "our talk"}))
+        .await["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let first = house.says("ada", &thread, "@innkeeper hello").await;
+    let answer = house.reply_to(&thread, &first).await;
+    assert_eq!(answer.pings(), ["ada"]);
+    house.answers(&thread, 1).await;
+    house.says("ben", &thread, "I like blue").await;
+    house.says("cleo", &thread, "I like red").await;
+    let second = house
+        .says("ada", &thread, "@innkeeper what was said?")
+        .await;
+    house.answers(&thread, 2).await;
+    let told = house.told(&thread, &second);
+    assert!(
+        told.contains("[quoted, said in the thread before, by ben]\n> I like blue"),
+        "{told}"
+    );
+    assert!(!told.contains("red"), "{told}");
+    assert_eq!(house.performed(), 2);
+    assert_eq!(house.world().threads(), 1);
+    house.closes_quietly().await;
+}
+
+#[tokio::test]
+async fn a_post_in_a_forum_is_answered_in_the_post() {
+    let house = House::open().await;
+    let post = house
+        .act(json!({"as": "ada", "do": "post", "in": "ideas", "name": "An idea", "text": "@innkeeper hello"}))
+        .await["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let answer = house.answer(&post).await;
+    assert_eq!(answer.pings(), ["ada"]);
+    assert!(answer.text().contains("Hello ada"), "{answer:?}");
+    house.closes_quietly().await;
+}
+
+#[tokio::test]
+async fn what_is_meant_for_others_is_quoted_with_the_next_request() {
+    let house = House::open().await;
+    let thread = house.says("ada", "data", "@innkeeper hello").await;
+    house.answers(&thread, 1).await;
+    house
+        .says("ada", &thread, "@ben do we want it in blue?")
+        .await;
+    house.says("cleo", &thread, "@ben say red").await;
+    let next = house.says("ben", &thread, "make it so").await;
+    house.answers(&thread, 2).await;
+    let told = house.told(&thread, &next);
+    assert!(
+        told.contains("[quoted, said in the thread before, by ada]\n> "),
+        "{told}"
+    );
+    assert!(told.contains("do we want it in blue?"), "{told}");
+    assert!(!told.contains("red"), "{told}");
+    assert_eq!(house.performed(), 2);
+    house.closes_quietly().await;
+}

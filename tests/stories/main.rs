@@ -10,4 +10,12 @@
 #[path = "../house/mod.rs"]
 mod house;
 
+mod answers;
+mod arriving;
 mod asking;
+mod failing;
+mod office;
+mod places;
+mod restarting;
+mod stopping;
+mod waiting;

@@ -23,6 +23,7 @@ pub(super) async fn register(
         .iter()
         .filter_map(poise::Command::create_as_slash_command)
         .filter_map(|command| serde_json::to_value(command).ok())
+        .map(as_described)
         .collect();
     let everywhere = format!("applications/{application}/commands");
     log(settle(rest, everywhere, &[]).await);
@@ -30,6 +31,14 @@ pub(super) async fn register(
         let path = format!("applications/{application}/guilds/{guild}/commands");
         log(settle(rest, path, &wanted).await);
     }
+}
+
+/// Writes permissions as a number, as Discord's description has them; the SDK writes a text.
+fn as_described(mut command: Value) -> Value {
+    if let Some(permissions) = wire::id(&command["default_member_permissions"]) {
+        command["default_member_permissions"] = json!(permissions);
+    }
+    command
 }
 
 fn log(settled: Result<(), RestError>) {

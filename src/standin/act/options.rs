@@ -123,8 +123,10 @@ impl<'a> Options<'a> {
                 format!("the option {name:?} must be {expected}, it is {value}"),
             )
         };
-        // People see the names of choices, whatever kind their values are of.
-        let value = named_choice(option, value).unwrap_or(value);
+        // Clients show a choice's name and send its value.
+        if let Some(value) = named_choice(option, value) {
+            return Ok(value);
+        }
         let text = value.as_str();
         match option["type"].as_u64() {
             // Whoever types 5 into a text has typed a text.
@@ -241,11 +243,12 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Returns the value of the choice that has this name.
-fn named_choice<'a>(option: &'a Value, name: &Value) -> Option<&'a Value> {
-    let choices = option["choices"].as_array()?;
-    let chosen = choices.iter().find(|choice| choice["name"] == *name)?;
-    Some(&chosen["value"])
+/// Returns the value of the fixed choice that has this name.
+fn named_choice(option: &Value, name: &Value) -> Option<Value> {
+    let mut choices = option["choices"].as_array()?.iter();
+    choices
+        .find(|choice| choice["name"] == *name)
+        .map(|choice| choice["value"].clone())
 }
 
 /// Refuses a value that is none of the option's fixed choices; a choice's name stands for its

@@ -114,6 +114,23 @@ fn create(state: &mut State, guild: Option<Id>, body: &Value) -> Answer {
     ))
 }
 
+/// Takes out of options what says nothing: Discord shows none of it, at any depth.
+fn leave_out_nothing(options: &mut Value) {
+    for option in options.as_array_mut().into_iter().flatten() {
+        if let Some(fields) = option.as_object_mut() {
+            fields.retain(|_, value| {
+                !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty())
+            });
+        }
+        leave_out_nothing(&mut option["options"]);
+        if option["options"].is_null()
+            && let Some(fields) = option.as_object_mut()
+        {
+            fields.remove("options");
+        }
+    }
+}
+
 /// Keeps a command, in place of one with the same name, and returns its id and its full form.
 fn register(state: &mut State, guild: Option<Id>, given: &Value) -> (Id, Value) {
     let same = |command: &&mut Command| {
@@ -126,6 +143,7 @@ fn register(state: &mut State, guild: Option<Id>, given: &Value) -> (Id, Value) 
     let known = state.world.commands.iter_mut().find(same);
     let id = known.as_ref().map_or(version, |command| command.id);
     let mut definition = given.clone();
+    leave_out_nothing(&mut definition["options"]);
     for (key, default) in [
         ("default_member_permissions", Value::Null),
         ("description", json!("")),

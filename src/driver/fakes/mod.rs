@@ -1,0 +1,11 @@
+//! In-memory ports for the driver's tests, and a house built upon them.
+
+mod house;
+mod sandbox;
+mod still;
+mod surface;
+
+pub(super) use house::Lodge;
+pub(super) use sandbox::FakeSandbox;
+pub(crate) use still::house;
+pub(crate) use surface::{FakeSurface, Said};
