@@ -558,7 +558,10 @@ async fn access_is_asked_for_granted_and_told_to_both() {
     );
     assert_eq!(told.ping, Some(MemberId(60)));
     let closed = town.surface.said().into_iter().find_map(|said| match said {
-        Said::Edit { message, post } if message == MessageId(901) => Some(post),
+        Said::Edit {
+            message: MessageId(901),
+            post,
+        } => Some(post),
         _ => None,
     });
     let closed = closed.unwrap();
@@ -824,7 +827,7 @@ async fn a_month_that_runs_out_is_told_once_at_four_fifths_and_once_at_its_end()
     assert_eq!(spent(901, 3.99).await, [""; 0]);
     assert_eq!(
         spent(902, 0.01).await,
-        ["700 Some(2) ⚠ You have used 80 % of your budget for this month ($4.00 of $5.00)."]
+        ["700 Some(2) ⚠ <@2>, you have used 80 % of your budget for this month ($4.00 of $5.00)."]
     );
     assert_eq!(
         spent(903, 0.9).await,
@@ -834,7 +837,7 @@ async fn a_month_that_runs_out_is_told_once_at_four_fifths_and_once_at_its_end()
         spent(904, 1.2).await,
         [
             "602 None ⚠ The budget of `site` for this month is used up ($6.10 of $6.00): only owners can run turns there.",
-            "700 Some(2) ⚠ Your budget for this month is used up ($6.10 of $5.00).",
+            "700 Some(2) ⚠ <@2>, your budget for this month is used up ($6.10 of $5.00).",
         ]
     );
 }

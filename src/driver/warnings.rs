@@ -69,7 +69,7 @@ fn warn(house: &Arc<House>, chat: &Chat, record: &TurnRecord) -> Result<(), Stor
             usage.guest,
         )?
     {
-        let text = words::guest_warning(mark.percent(), usage.guest.spent, budget, resets);
+        let text = words::guest_warning(member, mark.percent(), usage.guest.spent, budget, resets);
         let post = Post {
             text,
             ping: Some(member),

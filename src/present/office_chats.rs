@@ -231,15 +231,21 @@ pub fn decided_already() -> String {
 
 // ---- Budgets
 
-/// Tells a guest how far the month's budget is used up.
-pub fn guest_warning(percent: u8, spent: Usd, budget: Usd, resets: Moment) -> String {
+/// Tells a guest how far the month's budget is used up. It names them: nobody is notified by a text that does not.
+pub fn guest_warning(
+    member: MemberId,
+    percent: u8,
+    spent: Usd,
+    budget: Usd,
+    resets: Moment,
+) -> String {
     let resets = resets.seconds();
     match percent {
         100 => format!(
-            "⚠ Your budget for this month is used up ({spent} of {budget}). It starts anew <t:{resets}:R>; an admin can raise it."
+            "⚠ <@{member}>, your budget for this month is used up ({spent} of {budget}). It starts anew <t:{resets}:R>; an admin can raise it."
         ),
         percent => format!(
-            "⚠ You have used {percent} % of your budget for this month ({spent} of {budget}). It starts anew <t:{resets}:R>."
+            "⚠ <@{member}>, you have used {percent} % of your budget for this month ({spent} of {budget}). It starts anew <t:{resets}:R>."
         ),
     }
 }

@@ -2,8 +2,10 @@
 
 mod house;
 mod sandbox;
+mod still;
 mod surface;
 
 pub(super) use house::Lodge;
 pub(super) use sandbox::FakeSandbox;
-pub(crate) use surface::{FakeSurface, Said, house};
+pub(crate) use still::house;
+pub(crate) use surface::{FakeSurface, Said};
