@@ -27,6 +27,10 @@ use super::turn_directory::{Run, RunState, Start, StartError, absolute};
 /// The runner ends a turn by itself this much later than the bot would: a dead bot must not leave one running for ever.
 const RUNNER_LATER: Duration = Duration::from_secs(60);
 
+/// How often a start is tried that was cut short each time, and the pause in between.
+const STARTS: u32 = 20;
+const BETWEEN_STARTS: Duration = Duration::from_secs(1);
+
 /// Returns the name of a turn's present run.
 pub fn run_of(chat: &Chat, record: &TurnRecord) -> Run {
     Run {
@@ -82,13 +86,14 @@ pub async fn launch(
         house, chat, record, &run, &probe, shell, &ground, &text, &files,
     )
     .map_err(trouble)?;
-    loop {
+    for _ in 0..STARTS {
         match house.turns.start(&run, &start).await {
             Ok(()) => return Ok(()),
             Err(StartError::AgentMissing) => return Err(Trouble::AgentMissing),
             Err(StartError::Workspace(why)) => return Err(Trouble::Workspace(why)),
             Err(StartError::Sandbox(SandboxError::Away(_))) => {
                 // Whether it was started is not known; to start again is safe, and this waits until the sandbox is back.
+                tokio::time::sleep(BETWEEN_STARTS).await;
                 while_away(news, || house.turns.state(&run))
                     .await
                     .map_err(trouble)?;
@@ -96,6 +101,7 @@ pub async fn launch(
             Err(StartError::Sandbox(error)) => return Err(trouble(error)),
         }
     }
+    Err(Trouble::SandboxAway)
 }
 
 /// Says what a failure of the sandbox means for a turn.

@@ -75,7 +75,8 @@ async fn arrived(
                 let same = |message: &&Ours| {
                     !message.silent
                         && message.buttons.is_empty()
-                        && message.reply_to == reply_to
+                        // A reply to a message that was deleted stands alone.
+                        && (message.reply_to.is_none() || message.reply_to == reply_to)
                         && !requests.contains(&message.id)
                 };
                 return ours.iter().find(same).map(|message| message.id);

@@ -511,7 +511,10 @@ impl Running<'_> {
         };
         self.record.stage = stage;
         deliver::plan(self.house, &self.chat, &self.turn, &mut self.record, live);
-        self.put().context("could not store the turn")?;
+        let store = &self.house.store;
+        store
+            .put_turn(&self.record)
+            .context("could not store the turn")?;
         deliver::book(self.house, &self.record).context("could not book a turn")?;
         warnings::after(self.house, &self.chat, &self.record);
         self.flush().await
@@ -610,9 +613,7 @@ impl Running<'_> {
                 self.record.live = last.message.or(self.record.live);
             }
         }
-        if !matches!(self.record.stage, Stage::Settled { .. }) {
-            self.save().await?;
-        }
+        self.save().await?;
         Ok(Left::ForNextStart)
     }
 
@@ -635,10 +636,15 @@ impl Running<'_> {
         self.flush().await
     }
 
-    /// Keeps the record. One that waits belongs to people: they may have edited or deleted it meanwhile.
+    /// Keeps the record. One that waits belongs to people, who may have edited or deleted it meanwhile; one whose end is noted
+    /// belongs to the task that delivers it and marks what arrived.
     fn put(&self) -> Result<(), StoreError> {
-        if self.record.stage != Stage::Waiting {
-            return self.house.store.put_turn(&self.record);
+        match self.record.stage {
+            Stage::Waiting => {}
+            Stage::Settled { .. } => return Ok(()),
+            Stage::Held | Stage::Started | Stage::Done => {
+                return self.house.store.put_turn(&self.record);
+            }
         }
         let (live, stopped_by) = (self.record.live, self.record.stopped_by);
         let store = &self.house.store;

@@ -312,6 +312,11 @@ impl TurnDirectory {
                 let said = String::from_utf8_lossy(&done.out).trim().to_owned();
                 Err(StartError::Workspace(format!("{}: {said}", start.workdir)))
             }
+            // A shell that was ended from outside may have come as far as the start.
+            code if code > 128 => Err(SandboxError::Away(format!(
+                "the start was interrupted (exit code {code})"
+            ))
+            .into()),
             code => Err(failed(&format!("the run could not be started (exit code {code})")).into()),
         }
     }
