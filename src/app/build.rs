@@ -32,6 +32,7 @@ use crate::turn::facts::Secrets;
 
 use super::cli::Exit;
 use super::config::{AccountPer, Backend, Credential, ProviderSettings, Settings};
+use super::shared_skills;
 
 /// Why the house cannot be built.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +43,9 @@ pub enum BuildError {
     /// The sandbox cannot be set up.
     #[error("the sandbox cannot be set up: {0}")]
     Sandbox(#[from] SandboxError),
+    /// Shared skills cannot be read.
+    #[error("agent.shared_skills cannot be read: {0}")]
+    Skills(String),
     /// The meter cannot be started.
     #[error("the meter cannot be started: {0}")]
     Meter(#[from] MeterError),
@@ -52,7 +56,7 @@ impl BuildError {
     pub fn exit(&self) -> Exit {
         match self {
             BuildError::Store(_) => Exit::Store,
-            BuildError::Sandbox(_) | BuildError::Meter(_) => Exit::Unusable,
+            BuildError::Sandbox(_) | BuildError::Skills(_) | BuildError::Meter(_) => Exit::Unusable,
         }
     }
 }
@@ -99,6 +103,9 @@ pub async fn build(
             AccountPer::Guest => AccountBy::Guest,
         },
         provider,
+        ship_env: settings.ship_env.iter().cloned().collect(),
+        skills: shared_skills::read(&settings.shared_skills).map_err(BuildError::Skills)?,
+        keep: settings.sandbox.keep,
         turns: TurnDirectory::new(sandbox.clone()),
         produced: Produced::new(sandbox.clone()),
         secrets: Secrets(

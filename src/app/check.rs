@@ -180,17 +180,9 @@ pub fn configuration(settings: &Settings) -> Vec<Finding> {
 
 /// Finds keys that are understood, and change nothing in this version.
 fn without_effect(settings: &Settings) -> Vec<Finding> {
-    let projects = &settings.catalogue.0;
     let keys = [
         ("sandbox.drop_dir", settings.sandbox.drop_dir.is_some()),
-        ("agent.shared_skills", !settings.shared_skills.is_empty()),
         ("observe.listen", settings.observe.listen.is_some()),
-        (
-            "project.ship_env_file",
-            projects
-                .iter()
-                .any(|project| project.ship_env_file.is_some()),
-        ),
     ];
     keys.into_iter()
         .filter(|(_, given)| *given)

@@ -4,6 +4,7 @@
 //! [`Config::settings`] takes the sense. Each step reports all the faults that it can see, as sentences.
 //! A secret is never part of a fault, and never shows in `Debug`.
 
+mod env_file;
 mod examine;
 mod fault;
 mod paths;

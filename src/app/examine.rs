@@ -6,14 +6,16 @@ use serde_json::Value;
 
 use crate::discord::{Discord, RestError};
 use crate::domain::ids::AccountId;
+use crate::domain::project::{Project, Workspace};
+use crate::driver::gate;
 use crate::sandbox::{Confinement, Exec, Probe, Sandbox, SandboxError, shell};
-use crate::store::StoreError;
+use crate::store::{Store, StoreError};
 
 use super::build;
 use super::check::{self, Answer, Area, DiscordAnswers, Finding, SessionStarts};
 use super::cli::Exit;
 use super::commands;
-use super::config::{Backend, Settings};
+use super::config::{AccountPer, Backend, Settings};
 use super::run;
 
 /// The account in which the sandbox is tried; nobody's chat ever runs there.
@@ -77,6 +79,7 @@ async fn sandbox(settings: &Settings) -> Vec<Finding> {
             )];
             findings.push(confinement(settings, &probe));
             findings.push(agent(&*sandbox, &account, &command).await);
+            findings.extend(folders(settings, &*sandbox).await);
             findings
         }
         Ok(Err(error)) => vec![no_sandbox(settings, &error)],
@@ -143,6 +146,95 @@ async fn agent(sandbox: &dyn Sandbox, account: &AccountId, command: &str) -> Fin
             error.to_string(),
             "look at the sandbox first",
         ),
+    }
+}
+
+/// Looks at the directory of each project that has one, as the account that will work there.
+async fn folders(settings: &Settings, sandbox: &dyn Sandbox) -> Vec<Finding> {
+    let accounts = Accounts::of(settings);
+    let mut findings = Vec::new();
+    for project in &settings.catalogue.0 {
+        if let Workspace::InPlace { path } = &project.workspace {
+            let account = accounts.account(project);
+            findings.extend(folder(sandbox, project, path, account).await);
+        }
+    }
+    findings
+}
+
+/// What is known of the projects' accounts.
+struct Accounts {
+    by_project: bool,
+    store: Option<Store>,
+}
+
+impl Accounts {
+    fn of(settings: &Settings) -> Accounts {
+        Accounts {
+            by_project: settings.sandbox.account == AccountPer::Project,
+            // In use: the bot is alive, and each turn looks for itself.
+            store: commands::existing(&settings.store).ok(),
+        }
+    }
+
+    /// Returns the account that a project's chats run as, if it can be known before a chat.
+    fn account(&self, project: &Project) -> Option<AccountId> {
+        if let Some(fixed) = &project.account {
+            return Some(AccountId(fixed.clone()));
+        }
+        let store = self.store.as_ref().filter(|_| self.by_project)?;
+        let kind = gate::account_kind(&project.slug);
+        store.known_account(&kind).ok().flatten()
+    }
+}
+
+/// Says whether a project's directory is there and may be written. Without an account of its own yet, only whether it is there.
+async fn folder(
+    sandbox: &dyn Sandbox,
+    project: &Project,
+    path: &str,
+    account: Option<AccountId>,
+) -> Option<Finding> {
+    let slug = project.slug.as_str();
+    let known = account.is_some();
+    let account = account.unwrap_or_else(|| AccountId(TRIAL.to_owned()));
+    let exec = Exec {
+        script: shell::script(
+            "take FOLDER\n[ -d \"$FOLDER\" ] || exit 10\n[ -w \"$FOLDER\" ] && [ -x \"$FOLDER\" ] || exit 11\n",
+        ),
+        vars: vec![("FOLDER", shell::path(path).ok()?.into_bytes())],
+        limit: PATIENCE,
+        most: 4096,
+    };
+    match sandbox.exec(&account, exec).await {
+        Ok(done) if done.code == 0 => Some(Finding::ok(
+            Area::Sandbox,
+            format!("project {slug:?} lies in {path}"),
+        )),
+        Ok(done) if done.code == 11 && !known => Some(Finding::warning(
+            Area::Sandbox,
+            format!("project {slug:?} lies in {path}, which not every account may write"),
+            "its account is made with its first chat: set `account` in the project and let that account write there",
+        )),
+        Ok(done) if done.code == 11 => Some(Finding::warning(
+            Area::Sandbox,
+            format!(
+                "project {slug:?} lies in {path}, which account {account} may not write: its turns will not start"
+            ),
+            format!("let the account write there, for example: chown -R {account} {path}"),
+        )),
+        Ok(_) => Some(Finding::warning(
+            Area::Sandbox,
+            format!(
+                "project {slug:?} lies in {path}, which account {account} does not find: its turns will not start"
+            ),
+            "make the directory in the sandbox, or set the project's path to where it is",
+        )),
+        Err(error) => Some(Finding::warning(
+            Area::Sandbox,
+            format!("the directory of project {slug:?} could not be looked at: {error}"),
+            "look at the sandbox first",
+        )),
     }
 }
 

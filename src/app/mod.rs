@@ -13,4 +13,5 @@ pub mod demo;
 pub mod examine;
 pub mod run;
 pub mod scripted;
+pub mod shared_skills;
 pub mod telemetry;

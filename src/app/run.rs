@@ -18,6 +18,7 @@ use crate::domain::grant::Level;
 use crate::driver::clock::SystemClock;
 use crate::driver::desk::Desk;
 use crate::driver::inbound::{Inbound, InboundPress, Reply};
+use crate::driver::sweep;
 use crate::store::Store;
 
 use super::build::{self, BuildError, Built};
@@ -91,6 +92,7 @@ pub async fn serve(
     if unfinished > 0 {
         tracing::info!(chats = unfinished, "picking up what the last run left");
     }
+    tracker.spawn(sweep::daily(built.house.clone()));
     tracker.spawn(recheck(built.desk.clone(), cancel.clone()));
     let outcome = discord
         .serve(handlers(&built, &tracker, &cancel), cancel.clone())

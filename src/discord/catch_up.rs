@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::Value;
@@ -20,6 +21,9 @@ use super::wire;
 /// Messages of one page (resources/message, "Get Channel Messages").
 const PAGE: usize = 100;
 
+/// The longest wait before Discord is asked again.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
 /// Pages of one place; what lies beyond is given up, and said so in the log.
 const PAGES: usize = 5;
 
@@ -31,7 +35,7 @@ impl Outbound {
         let mut members = HashMap::new();
         let mut missed = Vec::new();
         for place in self.places.with_news(after) {
-            match self.history(place, after).await {
+            match at_last(|| self.history(place, after)).await {
                 Ok(messages) => {
                     for raw in messages {
                         missed.extend(self.revive(raw, place, &mut members).await);
@@ -97,10 +101,29 @@ impl Outbound {
         let member = match members.entry(author) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => {
-                unknown.insert(ask_member(&self.rest, place.guild, author).await)
+                let member = at_last(|| ask_member(&self.rest, place.guild, author)).await;
+                unknown.insert(member.unwrap_or_default())
             }
         };
         raw["member"] = member.clone();
         inbound::message(&raw, me, place)
+    }
+}
+
+/// Asks for as long as Discord is away: what is left out here is never heard, and who has no roles here is refused.
+pub(super) async fn at_last<T, F>(mut ask: impl FnMut() -> F) -> Result<T, RestError>
+where
+    F: Future<Output = Result<T, RestError>>,
+{
+    let mut wait = Duration::from_secs(1);
+    loop {
+        match ask().await {
+            Err(RestError::Away { call, why }) => {
+                tracing::warn!(call, %why, "what was missed waits for discord");
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(LONGEST_WAIT);
+            }
+            other => return other,
+        }
     }
 }

@@ -19,6 +19,7 @@ use crate::domain::rules::Rules;
 use crate::domain::venue::Place;
 use crate::driver::inbound::Inbound;
 
+use super::catch_up::at_last;
 use super::commands::Switchboard;
 use super::handlers::Handlers;
 use super::inbound::{self, Source};
@@ -299,7 +300,7 @@ impl Listener {
     fn question(&mut self, channel: ChannelId, raw: Value) {
         let (rest, places) = (self.rest.clone(), Arc::clone(&self.places));
         self.questions.spawn(async move {
-            let found = complete(&rest, &places, channel, raw).await;
+            let found = at_last(|| complete(&rest, &places, channel, raw.clone())).await;
             Answered { channel, found }
         });
     }
@@ -380,16 +381,19 @@ async fn complete(
     if !raw["member"].is_object()
         && let Some(user) = wire::id(&raw["author"]["id"])
     {
-        raw["member"] = ask_member(rest, place.guild, user).await;
+        raw["member"] = ask_member(rest, place.guild, user).await?;
     }
     Ok((raw, place))
 }
 
 /// Asks for a member; somebody who has left is nothing.
-pub(super) async fn ask_member(rest: &Rest, guild: GuildId, user: u64) -> Value {
+pub(super) async fn ask_member(rest: &Rest, guild: GuildId, user: u64) -> Result<Value, RestError> {
     let path = format!("guilds/{guild}/members/{user}");
     let call = Call::new("read member", Method::GET, path, Major::Guild(guild));
-    rest.ask(call).await.unwrap_or_default()
+    match rest.ask(call).await {
+        Err(error @ RestError::Away { .. }) => Err(error),
+        answer => Ok(answer.unwrap_or_default()),
+    }
 }
 
 async fn ask_place(rest: &Rest, places: &Places, channel: ChannelId) -> Result<Place, RestError> {

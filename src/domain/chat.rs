@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::guest::Person;
 use super::ids::{AccountId, ChannelId, GuildId, MemberId, MessageId, SessionId, Slug, ThreadId};
 use super::time::Moment;
 
@@ -62,6 +63,10 @@ pub struct Chat {
     pub word: String,
     /// Which messages count.
     pub listen: Listen,
+    /// Everybody whose words the agent has heard in it, with the roles they had then: a turn is worth `ship` only among people
+    /// who all hold it.
+    #[serde(default)]
+    pub speakers: Vec<Person>,
     /// When it began.
     pub opened_at: Moment,
     /// When it ended (thread deleted): nothing runs in it any more.

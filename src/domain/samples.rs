@@ -142,6 +142,7 @@ pub(crate) fn chat(thread: ThreadId) -> Chat {
         workdir: "~/chat".into(),
         word: "larch".into(),
         listen: Listen::All,
+        speakers: Vec::new(),
         opened_at: Moment(5),
         closed: false,
     }
@@ -164,6 +165,7 @@ pub(crate) fn turn(id: u64, thread: ThreadId, stage: Stage) -> TurnRecord {
         stage,
         project: slug("site"),
         level: Level::Chat,
+        ship_withheld: false,
         extras: Vec::new(),
         model: "haiku".into(),
         hold: Usd::ZERO,

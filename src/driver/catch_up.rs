@@ -17,12 +17,23 @@ const REMEMBERED: Duration = Duration::from_secs(26 * 60 * 60);
 /// Messages are not always told of in the order of their ids.
 const OVERLAP: Duration = Duration::from_secs(120);
 
+/// What is this young is never too old, however late it comes and whatever is configured: it was not missed but heard.
+const FRESH: Duration = Duration::from_secs(60);
+
 /// The name of the fact that tells the newest message seen.
 const SEEN_FACT: &str = "newest_message";
 
+/// The name of the fact that tells from where a reading goes on that has not ended; blank when none does.
+const READING_FACT: &str = "reading_from";
+
+/// Returns whether a request was made so long ago that its author is not served any more.
+pub fn is_too_old(house: &House, age: Duration) -> bool {
+    age > house.rules.limits.catch_up.max(FRESH)
+}
+
 /// Notes that a message was seen. It reaches the disk with the next flush.
 pub fn note(house: &House, message: MessageId) -> Result<(), StoreError> {
-    match newest(house)? {
+    match known(house, SEEN_FACT)? {
         Some(newest) if newest >= message => Ok(()),
         _ => house.store.put_fact(SEEN_FACT, &message.to_string()),
     }
@@ -33,19 +44,26 @@ pub fn note(house: &House, message: MessageId) -> Result<(), StoreError> {
 pub fn begin(house: &House) -> Result<MessageId, StoreError> {
     let now = house.now();
     house.store.forget_intake_before(before(now, REMEMBERED))?;
-    let Some(newest) = newest(house)? else {
+    let Some(newest) = known(house, SEEN_FACT)? else {
         return Ok(MessageId::at(now));
     };
+    // What is heard meanwhile is newer than what is still to be read, also for the next process.
+    let unread = known(house, READING_FACT)?.map(MessageId::made_at);
     let from = before(newest.made_at(), OVERLAP);
-    Ok(MessageId::at(from.max(before(now, OLDEST))))
+    let from = from.min(unread.unwrap_or(from));
+    let from = MessageId::at(from.max(before(now, OLDEST)));
+    house.store.put_fact(READING_FACT, &from.to_string())?;
+    Ok(from)
 }
 
-fn newest(house: &House) -> Result<Option<MessageId>, StoreError> {
-    Ok(house
-        .store
-        .fact(SEEN_FACT)?
-        .and_then(|id| id.parse().ok())
-        .map(MessageId))
+/// Notes that everything since [`begin`] was read and taken in.
+pub fn end(house: &House) -> Result<(), StoreError> {
+    house.store.put_fact(READING_FACT, "")
+}
+
+fn known(house: &House, fact: &str) -> Result<Option<MessageId>, StoreError> {
+    let id = house.store.fact(fact)?;
+    Ok(id.and_then(|id| id.parse().ok()).map(MessageId))
 }
 
 fn before(at: Moment, span: Duration) -> Moment {

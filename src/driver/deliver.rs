@@ -1,8 +1,11 @@
 //! From the end of a turn to the last word about it: the answer's parts, then the receipt.
 
+use std::time::Duration;
+
 use crate::agent::safe_text::strip_tags;
 use crate::domain::chat::Chat;
 use crate::domain::ids::ChannelId;
+use crate::domain::money::Usd;
 use crate::domain::turn_record::{Part, Sent, Stage, TurnRecord};
 use crate::present;
 use crate::store::StoreError;
@@ -11,12 +14,20 @@ use crate::turn::end::End;
 use crate::turn::machine::Turn;
 
 use super::house::House;
+use super::live_message::Last;
 use super::outbox;
 use super::ports::{Button, Post, SurfaceError};
+use super::resume;
 use super::run_turn::Left;
 
+/// The longest wait before Discord is tried again.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
 /// Decides what will be said, and notes it in the record: from then on it only has to be sent.
-pub fn plan(house: &House, chat: &Chat, turn: &Turn, record: &mut TurnRecord) {
+///
+/// The receipt is for a live message that was made; where one only may have been made, it is looked for.
+pub fn plan(house: &House, chat: &Chat, turn: &Turn, record: &mut TurnRecord, live: Last) {
+    record.live = live.message;
     let per_file = house
         .rules
         .limits
@@ -29,7 +40,8 @@ pub fn plan(house: &House, chat: &Chat, turn: &Turn, record: &mut TurnRecord) {
         call_by_name(record);
     }
     record.retry = can_be_retried(turn);
-    record.receipt = record.live.map(|_| present::live::receipt(turn));
+    let shown = live.message.is_some() || live.in_doubt;
+    record.receipt = shown.then(|| present::live::receipt(turn));
 }
 
 /// Returns whether it is worth asking the same again: it was not refused, not stopped by people, and not answered.
@@ -103,7 +115,7 @@ pub async fn all(house: &House, chat: &Chat, record: &mut TurnRecord) -> Result<
 }
 
 async fn show_receipt(house: &House, chat: &Chat, record: &TurnRecord) {
-    let (Some(message), Some(receipt)) = (record.live, record.receipt.clone()) else {
+    let Some(receipt) = record.receipt.clone() else {
         return;
     };
     let retry = record.retry.then_some(Button::Retry(record.id));
@@ -116,20 +128,68 @@ async fn show_receipt(house: &House, chat: &Chat, record: &TurnRecord) {
         silent: true,
         ..Post::default()
     };
-    match house.ports.surface.edit(chat.place, message, post).await {
-        // Somebody deleted it: the answer is there, and nothing shows a turn that seems to run.
-        Ok(()) | Err(SurfaceError::MessageGone | SurfaceError::ChannelGone) => {}
-        Err(error) => tracing::warn!(turn = %record.id, %error, "the receipt could not be shown"),
+    let mut wait = Duration::from_secs(1);
+    // Until it is shown the message seems to work, so this does not give up.
+    while let Err(SurfaceError::Away(why)) = try_receipt(house, chat, record, &post).await {
+        tracing::warn!(turn = %record.id, %why, "a receipt waits for discord");
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(LONGEST_WAIT);
     }
 }
 
-/// Goes on with an answer of which an earlier process had sent a part.
+async fn try_receipt(
+    house: &House,
+    chat: &Chat,
+    record: &TurnRecord,
+    post: &Post,
+) -> Result<(), SurfaceError> {
+    let surface = house.ports.surface.as_ref();
+    let live = match record.live {
+        Some(message) => Some(message),
+        None => resume::unnoted(surface, chat, record).await?,
+    };
+    let Some(message) = live else {
+        return Ok(());
+    };
+    match surface.edit(chat.place, message, post.clone()).await {
+        // Deleted, or so old that it takes no edit: the answer is there, and nothing may seem to run.
+        Err(SurfaceError::MessageGone) => surface.delete(chat.place, message).await,
+        Err(error) if !matches!(error, SurfaceError::Away(_)) => {
+            tracing::warn!(turn = %record.id, %error, "the receipt cannot be shown");
+            Ok(())
+        }
+        shown => shown,
+    }
+}
+
+/// Books what a turn cost, as its record says. The ledger is keyed by the turn: a second booking of it does nothing.
+pub fn book(house: &House, record: &TurnRecord) -> Result<(), StoreError> {
+    let Stage::Settled { cost, estimated } = record.stage else {
+        return Ok(());
+    };
+    if house.store.held(record.id)?.is_none() {
+        return Ok(());
+    }
+    // What ran is known for sure, or an estimate; what did not run is neither.
+    if estimated || cost > Usd::ZERO {
+        house
+            .store
+            .settle(record.id, cost, estimated, house.now())?;
+    } else {
+        house.store.release(record.id)?;
+    }
+    Ok(())
+}
+
+/// Goes on with a turn whose end an earlier process had noted: the rest of the books, of the answer, and the receipt.
 pub async fn rest(house: &House, chat: &Chat, mut record: TurnRecord) -> anyhow::Result<Left> {
+    book(house, &record)?;
     tokio::select! {
         () = house.cancel.cancelled() => return Ok(Left::ForNextStart),
         done = all(house, chat, &mut record) => done?,
     }
     record.stage = Stage::Done;
+    house.store.forget_counted(record.id)?;
     house.store.put_turn(&record)?;
     house.store.flush().await?;
     Ok(Left::Nothing)

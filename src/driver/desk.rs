@@ -4,6 +4,7 @@
 //! Nothing here waits for a turn or for Discord: requests are stored and handed over, notices are said by tasks of their own.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::domain::chat::{Chat, Listen, Opening};
@@ -41,6 +42,8 @@ pub struct Desk {
     house: Arc<House>,
     context: Context,
     claims: Claims,
+    /// How often missed messages were begun to be read.
+    readings: Arc<AtomicU64>,
 }
 
 /// What a message is to us.
@@ -61,19 +64,21 @@ impl Desk {
             house,
             context: Context::default(),
             claims: Claims::default(),
+            readings: Arc::default(),
         }
     }
 
     /// Wakes every chat in which an earlier process left something undone.
     pub fn pick_up(&self) -> Result<usize, StoreError> {
         notices::say_the_rest(&self.house)?;
-        let mut threads: Vec<ThreadId> = self
-            .house
-            .store
-            .unfinished()?
-            .iter()
-            .map(|record| record.thread)
-            .collect();
+        let unfinished = self.house.store.unfinished()?;
+        for record in &unfinished {
+            if record.stage == Stage::Waiting {
+                // Held in the last moment of an earlier process; whoever starts it holds anew.
+                self.house.store.release(record.id)?;
+            }
+        }
+        let mut threads: Vec<ThreadId> = unfinished.iter().map(|record| record.thread).collect();
         threads.sort_unstable();
         threads.dedup();
         for thread in &threads {
@@ -126,7 +131,7 @@ impl Desk {
                     .note(ThreadId(message.place.channel.0), quote(&message));
                 Ok(())
             }
-            Meaning::Request if age > house.rules.limits.catch_up => self.too_old(&message).await,
+            Meaning::Request if catch_up::is_too_old(house, age) => self.too_old(&message).await,
             Meaning::Request => self.requested(message, chat).await,
         }
     }
@@ -139,6 +144,7 @@ impl Desk {
 
     /// Reads what was missed while nobody listened, beside everything else.
     fn catch_up(&self) -> Result<(), StoreError> {
+        let reading = self.readings.fetch_add(1, Ordering::SeqCst) + 1;
         let after = catch_up::begin(&self.house)?;
         let desk = self.clone();
         self.house.tracker.spawn(async move {
@@ -148,6 +154,12 @@ impl Desk {
             };
             for message in missed {
                 desk.inbound(Inbound::Message(message)).await;
+            }
+            // A newer reading began at the same place or before, and ends later.
+            if desk.readings.load(Ordering::SeqCst) == reading
+                && let Err(error) = catch_up::end(&desk.house)
+            {
+                tracing::error!(%error, "could not note what was read");
             }
         });
         Ok(())
@@ -707,6 +719,7 @@ fn new_record(chat: &Chat, request: Request, turn: TurnId, permit: &Permit) -> T
         stage: Stage::Waiting,
         project: permit.project().clone(),
         level: permit.level(),
+        ship_withheld: false,
         extras: Vec::new(),
         model: permit.model().to_owned(),
         families: None,

@@ -336,6 +336,7 @@ pub fn new_chat(
         } else {
             Listen::Mentions
         },
+        speakers: Vec::new(),
         opened_at: house.now(),
         closed: false,
     })
@@ -378,10 +379,15 @@ fn account(
         return Ok(AccountId(fixed.clone()));
     }
     let whose = match house.account_by {
-        AccountBy::Project => format!("project/{slug}"),
+        AccountBy::Project => account_kind(slug),
         AccountBy::Guest => format!("guest/{}", owner.member),
     };
     house.store.account(&whose, random_account)
+}
+
+/// Returns what a project's own account is kept under.
+pub fn account_kind(project: &Slug) -> String {
+    format!("project/{project}")
 }
 
 fn workdir(house: &House, project: Option<&Project>, thread: ThreadId) -> String {

@@ -1,11 +1,15 @@
 //! What all parts of the driver share.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::agent::rules::AgentRules;
+use crate::domain::ids::Slug;
 use crate::domain::project::Catalogue;
 use crate::domain::rules::Rules;
 use crate::domain::time::Moment;
@@ -20,6 +24,7 @@ use super::newest::Newest;
 use super::ports::Ports;
 use super::produced::Produced;
 use super::provider::Provider;
+use super::skills::Skills;
 use super::slots::Slots;
 use super::turn_directory::{Run, TurnDirectory};
 
@@ -42,6 +47,12 @@ pub struct House {
     pub account_by: AccountBy,
     /// How agents reach the model provider.
     pub provider: Provider,
+    /// Credentials of projects for turns at `ship`.
+    pub ship_env: HashMap<Slug, Vec<(String, SecretString)>>,
+    /// Skills that every agent gets.
+    pub skills: Skills,
+    /// How long the sandbox keeps what belongs to turns and chats that are over.
+    pub keep: Duration,
     /// Runs in the sandbox.
     pub turns: TurnDirectory,
     /// Finds what runs made.

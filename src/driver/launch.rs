@@ -13,7 +13,7 @@ use crate::domain::ids::{ChannelId, MessageId, SessionId};
 use crate::domain::project::{Collect, Project, Workspace};
 use crate::domain::request::Attachment;
 use crate::domain::turn_record::TurnRecord;
-use crate::sandbox::{Confinement, Exec, Probe, SandboxError, shell};
+use crate::sandbox::{Probe, SandboxError};
 use crate::turn::event::{Collected, Trouble};
 
 use super::follower::{News, while_away};
@@ -21,6 +21,7 @@ use super::gate;
 use super::house::House;
 use super::inbox;
 use super::ports::SurfaceError;
+use super::scope::{self, Extra, Ground};
 use super::turn_directory::{Run, RunState, Start, StartError, absolute};
 
 /// The runner ends a turn by itself this much later than the bot would: a dead bot must not leave one running for ever.
@@ -61,18 +62,26 @@ pub async fn launch(
     let probe = while_away(news, || house.turns.probe(&chat.account))
         .await
         .map_err(trouble)?;
-    let shell = shell(house, record, &probe)?;
-    clone(house, chat, record, news).await?;
+    let shell = scope::shell_for(house, chat, record, &probe)?;
+    let project = house.catalogue.get(&record.project);
+    scope::clone(house, &chat.account, project, &chat.workdir, news)
+        .await?
+        .map_err(Trouble::Workspace)?;
+    let ground = scope::look(house, chat, record, news).await?;
+    while_away(news, || {
+        house.skills.bring(&*house.ports.sandbox, &chat.account)
+    })
+    .await
+    .map_err(trouble)?;
     let (text, files) = bring_in(house, chat, record, &run, &probe, news).await?;
-    if house
-        .catalogue
-        .get(&record.project)
-        .is_some_and(|project| project.collect == Collect::New)
-    {
+    if project.is_some_and(|project| project.collect == Collect::New) {
         let noted = while_away(news, || house.produced.note(&run, &chat.workdir)).await;
         noted.map_err(trouble)?;
     }
-    let start = start(house, chat, record, &run, &probe, shell, &text, &files).map_err(trouble)?;
+    let start = start(
+        house, chat, record, &run, &probe, shell, &ground, &text, &files,
+    )
+    .map_err(trouble)?;
     loop {
         match house.turns.start(&run, &start).await {
             Ok(()) => return Ok(()),
@@ -89,18 +98,8 @@ pub async fn launch(
     }
 }
 
-fn shell(house: &House, record: &TurnRecord, probe: &Probe) -> Result<Shell, Trouble> {
-    match (&probe.confinement, house.agent.confine) {
-        (_, false) => Ok(Shell::Open),
-        (Confinement::Works, true) => Ok(Shell::Confined),
-        (Confinement::Missing(_), true) if house.rules.is_owner(record.request.author.member) => {
-            Ok(Shell::Open)
-        }
-        (Confinement::Missing(why), true) => Err(Trouble::NotConfined(why.clone())),
-    }
-}
-
-fn trouble(error: SandboxError) -> Trouble {
+/// Says what a failure of the sandbox means for a turn.
+pub(super) fn trouble(error: SandboxError) -> Trouble {
     match error {
         SandboxError::Away(_) => Trouble::SandboxAway,
         SandboxError::Refused(_) => Trouble::SandboxRefused,
@@ -191,6 +190,7 @@ fn start(
     run: &Run,
     probe: &Probe,
     shell: Shell,
+    ground: &Ground,
     words: &Option<String>,
     files: &[InFile],
 ) -> Result<Start, SandboxError> {
@@ -202,8 +202,17 @@ fn start(
         place(&run.outbox()),
         place(&run.tmp()),
     );
-    let write_dirs = [workdir.clone(), outbox.clone(), tmp.clone()];
-    let read_dirs = [inbox.clone()];
+    let extras: Vec<String> = usable(ground).map(|it| place(&it.directory)).collect();
+    let mut write_dirs = vec![workdir.clone(), outbox.clone(), tmp.clone()];
+    write_dirs.extend(extras.iter().cloned());
+    let mut add_dirs = vec![outbox.clone()];
+    add_dirs.extend(extras);
+    let skills: Vec<String> = (!house.skills.is_empty())
+        .then(|| place(house.skills.directory()))
+        .into_iter()
+        .collect();
+    let mut read_dirs = vec![inbox.clone()];
+    read_dirs.extend(skills.iter().cloned());
     let domains = domains(project, record);
     let denied = scope_files::denied(&house.agent);
     let session = record
@@ -219,8 +228,8 @@ fn start(
         shell,
         settings: &place(&run.settings()),
         prompt: &place(&run.system_prompt()),
-        add_dirs: std::slice::from_ref(&outbox),
-        plugin_dirs: &[],
+        add_dirs: &add_dirs,
+        plugin_dirs: &skills,
         denied: &denied,
     }));
     let mut env = command::environment(&Surroundings {
@@ -235,6 +244,14 @@ fn start(
         .open(&house.store, record)
         .map_err(|error| SandboxError::Failed(error.to_string()))?;
     env.extend(access.env);
+    let taken: Vec<String> = env.iter().map(|(name, _)| name.clone()).collect();
+    env.extend(
+        scope::identity(&record.request.author)
+            .into_iter()
+            .filter(|(name, _)| !taken.contains(name)),
+    );
+    let mut secrets = access.secrets;
+    secrets.extend(scope::credentials(house, record));
     let mut request = record.request.clone();
     if let Some(words) = words {
         request.text.clone_from(words);
@@ -248,7 +265,7 @@ fn start(
         ),
         argv,
         env,
-        secrets: access.secrets,
+        secrets,
         settings: scope_files::settings(&Scope {
             rules: &house.agent,
             shell,
@@ -258,7 +275,7 @@ fn start(
             allowed_domains: domains,
         }),
         system_prompt: system_prompt(
-            house, chat, record, project, shell, &workdir, &inbox, &outbox,
+            house, chat, record, project, probe, shell, ground, &workdir, &inbox, &outbox,
         ),
         first_line: prompt::user_line(&line_id(record), &text),
         ceiling: house.rules.limits.turn_time + RUNNER_LATER,
@@ -292,7 +309,9 @@ fn system_prompt(
     chat: &Chat,
     record: &TurnRecord,
     project: Option<&Project>,
+    probe: &Probe,
     shell: Shell,
+    ground: &Ground,
     workdir: &str,
     inbox: &str,
     outbox: &str,
@@ -303,75 +322,58 @@ fn system_prompt(
         .iter()
         .map(|owner| format!("<@{owner}>"))
         .collect();
+    let places: Vec<String> = ground
+        .extras
+        .iter()
+        .map(|extra| absolute(&probe.home, &extra.directory))
+        .collect();
+    let mut projects = vec![ProjectText {
+        slug: record.project.as_str(),
+        title: project.map_or(record.project.as_str(), |project| &project.title),
+        path: workdir,
+        level: record.level,
+        prompt: project.and_then(|project| project.system_prompt.as_deref()),
+        trouble: None,
+    }];
+    projects.extend(ground.extras.iter().zip(&places).map(|(extra, path)| {
+        let project = house.catalogue.get(&extra.slug);
+        ProjectText {
+            slug: extra.slug.as_str(),
+            title: project.map_or(extra.slug.as_str(), |project| &project.title),
+            path,
+            level: extra.level,
+            prompt: project.and_then(|project| project.system_prompt.as_deref()),
+            trouble: extra.trouble.as_deref(),
+        }
+    }));
     scope_files::system_prompt(&ScopeText {
         word: &chat.word,
         owners: &owners,
         opened_by: &format!("<@{}>", chat.owner),
-        projects: &[ProjectText {
-            slug: record.project.as_str(),
-            title: project.map_or(record.project.as_str(), |project| &project.title),
-            path: workdir,
-            level: record.level,
-            prompt: project.and_then(|project| project.system_prompt.as_deref()),
-        }],
+        projects: &projects,
         inbox,
         outbox,
         shell,
         questions: house.agent.questions,
-        skills: &[],
+        skills: house.skills.names(),
+        own_skills: &ground.skills,
+        about: &ground.about,
         prompt: house.agent.system_prompt.as_deref(),
     })
 }
 
-/// Clones a project's repository into the chat's workspace, once. Hooks of the repository run nothing: a fresh clone has none.
-const CLONE: &str = r#"
-take REPO DIR
-[ ! -e "$DIR" ] || exit 0
-GIT_TERMINAL_PROMPT=0 git clone --quiet -- "$REPO" "$DIR.new" && mv "$DIR.new" "$DIR"
-"#;
-
-/// How long a clone may take.
-const CLONE_LIMIT: Duration = Duration::from_secs(300);
-
-async fn clone(
-    house: &House,
-    chat: &Chat,
-    record: &TurnRecord,
-    news: &mpsc::Sender<News>,
-) -> Result<(), Trouble> {
-    let Some(Workspace::Clone { repo }) = house
-        .catalogue
-        .get(&record.project)
-        .map(|project| &project.workspace)
-    else {
-        return Ok(());
-    };
-    let exec = Exec {
-        script: shell::script(CLONE),
-        vars: vec![
-            ("REPO", repo.clone().into_bytes()),
-            (
-                "DIR",
-                shell::path(&chat.workdir).map_err(trouble)?.into_bytes(),
-            ),
-        ],
-        limit: CLONE_LIMIT,
-        most: 64 * 1024,
-    };
-    let done = while_away(news, || {
-        house.ports.sandbox.exec(&chat.account, exec.clone())
-    })
-    .await;
-    match done.map_err(trouble)?.code {
-        0 => Ok(()),
-        code => Err(Trouble::Workspace(format!(
-            "its repository could not be cloned (git ended with {code})"
-        ))),
-    }
+/// Returns the further projects that the turn can work in.
+fn usable(ground: &Ground) -> impl Iterator<Item = &Extra> {
+    ground.extras.iter().filter(|extra| extra.trouble.is_none())
 }
 
 /// Looks for what the turn made or changed.
-pub async fn collect(house: &House, chat: &Chat, record: &TurnRecord, run: &Run) -> Collected {
+pub async fn collect(
+    house: &House,
+    chat: &Chat,
+    record: &TurnRecord,
+    run: &Run,
+) -> Result<Collected, SandboxError> {
     let how = house
         .catalogue
         .get(&record.project)

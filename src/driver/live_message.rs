@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::ids::{ChannelId, MessageId, TurnId};
 
 use super::ports::{Nonce, Ports, Post, SurfaceError};
+use super::resume;
 
 /// The shortest time between two edits of one message. Spacing them beats bursts: an event waits half of it on average
 /// (simulated against five edits in five seconds).
@@ -57,26 +58,39 @@ pub struct LiveMessage {
     newest: watch::Sender<Option<Post>>,
     news: mpsc::Receiver<News>,
     closing: CancellationToken,
-    task: JoinHandle<Option<MessageId>>,
+    task: JoinHandle<Last>,
+}
+
+/// Where a live message stands, and what is known of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Last {
+    /// The message, as far as it is known.
+    pub message: Option<MessageId>,
+    /// Whether one may have been made without our knowing: an earlier process ended, or an answer was lost.
+    pub in_doubt: bool,
+}
+
+/// What a live message belongs to.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject {
+    /// The channel or thread.
+    pub place: ChannelId,
+    /// The turn.
+    pub turn: TurnId,
+    /// Everything about the turn stands after this message.
+    pub after: MessageId,
 }
 
 impl LiveMessage {
-    /// Starts the task. `existing`: the message that an earlier process made for this turn.
-    pub fn start(
-        ports: Ports,
-        crowd: Crowd,
-        place: ChannelId,
-        turn: TurnId,
-        existing: Option<MessageId>,
-    ) -> LiveMessage {
+    /// Starts the task. `existing`: what is known of a message that was made before.
+    pub fn start(ports: Ports, crowd: Crowd, subject: Subject, existing: Last) -> LiveMessage {
         let (newest, states) = watch::channel(None);
         let (tell, news) = mpsc::channel(4);
         let closing = CancellationToken::new();
         let keeper = Keeper {
             ports,
-            place,
-            turn,
-            message: existing,
+            subject,
+            last: existing,
             made: 0,
             shown: None,
             pace: PACE,
@@ -112,24 +126,23 @@ impl LiveMessage {
     }
 
     /// Shows what waits, whatever the pace, then ends all editing.
-    pub async fn close_after_last(self) -> Option<MessageId> {
+    pub async fn close_after_last(self) -> Last {
         drop(self.newest);
-        self.task.await.unwrap_or(None)
+        self.task.await.unwrap_or_default()
     }
 
     /// Ends all editing and returns the message, if there is one. A request on its way is waited for.
-    pub async fn close(self) -> Option<MessageId> {
+    pub async fn close(self) -> Last {
         self.closing.cancel();
         drop(self.newest);
-        self.task.await.unwrap_or(None)
+        self.task.await.unwrap_or_default()
     }
 }
 
 struct Keeper {
     ports: Ports,
-    place: ChannelId,
-    turn: TurnId,
-    message: Option<MessageId>,
+    subject: Subject,
+    last: Last,
     made: u32,
     shown: Option<Post>,
     pace: Duration,
@@ -149,7 +162,7 @@ impl Keeper {
         mut self,
         mut states: watch::Receiver<Option<Post>>,
         closing: CancellationToken,
-    ) -> Option<MessageId> {
+    ) -> Last {
         self.crowd.0.fetch_add(1, Ordering::Relaxed);
         let mut earliest = Instant::now();
         loop {
@@ -175,20 +188,11 @@ impl Keeper {
             earliest = Instant::now() + self.pace.max(self.crowd.pace());
         }
         self.crowd.0.fetch_sub(1, Ordering::Relaxed);
-        self.message
+        self.last
     }
 
     async fn show(&mut self, post: Post) -> Onward {
-        let result = match self.message {
-            Some(message) if self.is_fresh(message) => {
-                self.ports
-                    .surface
-                    .edit(self.place, message, post.clone())
-                    .await
-            }
-            Some(old) => self.replace(old, post.clone()).await,
-            None => self.make(post.clone()).await,
-        };
+        let result = self.bring(post.clone()).await;
         match result {
             Ok(()) => {
                 self.shown = Some(post);
@@ -197,7 +201,7 @@ impl Keeper {
             }
             Err(SurfaceError::MessageGone) if self.made < 2 => {
                 // Somebody deleted it: one new one, and not a third.
-                self.message = None;
+                self.last.message = None;
                 match self.make(post.clone()).await {
                     Ok(()) => {
                         self.shown = Some(post);
@@ -215,10 +219,42 @@ impl Keeper {
                 Onward::Yes
             }
             Err(error) => {
-                tracing::warn!(turn = %self.turn, %error, "the live message stops");
+                tracing::warn!(turn = %self.subject.turn, %error, "the live message stops");
                 Onward::No
             }
         }
+    }
+
+    async fn bring(&mut self, post: Post) -> Result<(), SurfaceError> {
+        if self.last.in_doubt {
+            self.find().await?;
+        }
+        match self.last.message {
+            Some(message) if self.is_fresh(message) => {
+                self.ports
+                    .surface
+                    .edit(self.subject.place, message, post)
+                    .await
+            }
+            Some(old) => self.replace(old, post).await,
+            None => self.make(post).await,
+        }
+    }
+
+    /// Looks whether the message is there already: the platform forgets within minutes what it took.
+    async fn find(&mut self) -> Result<(), SurfaceError> {
+        let Subject { place, turn, after } = self.subject;
+        let surface = self.ports.surface.as_ref();
+        if let Some(message) = resume::live_message(surface, place, turn, after).await? {
+            self.note(message).await;
+        }
+        self.last.in_doubt = false;
+        Ok(())
+    }
+
+    async fn note(&mut self, message: MessageId) {
+        self.last.message = Some(message);
+        let _ = self.tell.send(News::Made(message)).await;
     }
 
     fn is_fresh(&self, message: MessageId) -> bool {
@@ -226,18 +262,25 @@ impl Keeper {
     }
 
     async fn make(&mut self, post: Post) -> Result<(), SurfaceError> {
-        let nonce = Nonce::of(self.turn, &format!("l{}", self.made));
-        let message = self.ports.surface.post(self.place, post, nonce).await?;
+        let nonce = Nonce::of(self.subject.turn, &format!("l{}", self.made));
+        let surface = &self.ports.surface;
+        let message = match surface.post(self.subject.place, post, nonce).await {
+            Ok(message) => message,
+            Err(error) => {
+                // It may have been taken, and its answer lost.
+                self.last.in_doubt = matches!(error, SurfaceError::Away(_));
+                return Err(error);
+            }
+        };
         self.made += 1;
-        self.message = Some(message);
-        let _ = self.tell.send(News::Made(message)).await;
+        self.note(message).await;
         Ok(())
     }
 
     async fn replace(&mut self, old: MessageId, post: Post) -> Result<(), SurfaceError> {
         self.make(post).await?;
         // The new one is there; an old one that stays behind would show a turn that seems to run for ever.
-        self.ports.surface.delete(self.place, old).await
+        self.ports.surface.delete(self.subject.place, old).await
     }
 }
 
@@ -293,6 +336,10 @@ mod tests {
     const PLACE: ChannelId = ChannelId(7);
 
     fn start() -> (FakeSurface, LiveMessage) {
+        start_with(Last::default())
+    }
+
+    fn start_with(existing: Last) -> (FakeSurface, LiveMessage) {
         let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Moment(1_800_000_000_000)));
         let surface = FakeSurface::new(clock.clone());
         let ports = Ports {
@@ -300,9 +347,14 @@ mod tests {
             sandbox: Arc::new(Unasked),
             clock,
         };
+        let subject = Subject {
+            place: PLACE,
+            turn: TurnId(1),
+            after: MessageId(1),
+        };
         (
             surface,
-            LiveMessage::start(ports, Crowd::default(), PLACE, TurnId(1), None),
+            LiveMessage::start(ports, Crowd::default(), subject, existing),
         )
     }
 
@@ -369,7 +421,7 @@ mod tests {
         live.show(text("one"));
         surface.until(|said| posts(said) == 1).await;
         live.show(text("too late"));
-        assert!(live.close().await.is_some());
+        assert!(live.close().await.message.is_some());
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(edits(&surface.said()), Vec::<String>::new());
     }
@@ -425,5 +477,42 @@ mod tests {
         live.show(text("three"));
         let said = surface.until(|said| !edits(said).is_empty()).await;
         assert_eq!(edits(&said), ["three"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_that_an_earlier_process_made_is_found_and_goes_on() {
+        let in_doubt = Last {
+            message: None,
+            in_doubt: true,
+        };
+        let (surface, mut live) = start_with(in_doubt);
+        let button = crate::driver::ports::Button::Stop(TurnId(1));
+        let earlier = Post {
+            buttons: vec![button],
+            ..text("from before")
+        };
+        let nonce = Nonce("forgotten".to_owned());
+        let posted = super::super::ports::Surface::post(&surface, PLACE, earlier, nonce).await;
+        live.show(text("goes on"));
+        let News::Made(found) = live.news().await else {
+            panic!("the place is there");
+        };
+        assert_eq!(Ok(found), posted);
+        surface.until(|said| !edits(said).is_empty()).await;
+        assert_eq!(posts(&surface.said()), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_lost_answer_it_is_looked_for_before_another_is_made() {
+        let (surface, live) = start();
+        surface.fails("post", SurfaceError::Away("the answer was lost".to_owned()));
+        surface.fails("ours_after", SurfaceError::Away("503".to_owned()));
+        live.show(text("one"));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        live.show(text("two"));
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(posts(&surface.said()), 0);
+        let last = live.close().await;
+        assert_eq!((last.message, last.in_doubt), (None, true));
     }
 }

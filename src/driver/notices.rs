@@ -9,7 +9,7 @@ use crate::domain::said::Pending;
 use crate::store::StoreError;
 
 use super::house::House;
-use super::ports::{Button, Nonce, Post, SurfaceError};
+use super::ports::{Button, Nonce, Ours, Post, SurfaceError};
 
 /// The longest wait before Discord is tried again.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -34,22 +34,23 @@ pub fn say(
         since: house.now(),
     };
     house.store.put_pending(&pending)?;
-    house.tracker.spawn(deliver(house.clone(), pending));
+    house.tracker.spawn(deliver(house.clone(), pending, false));
     Ok(())
 }
 
 /// Says what an earlier process did not get said.
 pub fn say_the_rest(house: &Arc<House>) -> Result<(), StoreError> {
     for pending in house.store.pending()? {
-        house.tracker.spawn(deliver(house.clone(), pending));
+        house.tracker.spawn(deliver(house.clone(), pending, true));
     }
     Ok(())
 }
 
-async fn deliver(house: Arc<House>, pending: Pending) {
+/// `in_doubt`: it may have been sent before.
+async fn deliver(house: Arc<House>, pending: Pending, in_doubt: bool) {
     let sent = tokio::select! {
         () = house.cancel.cancelled() => return,
-        sent = send(&house, &pending) => sent,
+        sent = send(&house, &pending, in_doubt) => sent,
     };
     if let Err(error) = sent {
         tracing::warn!(channel = %pending.channel, %error, "a notice cannot be said");
@@ -59,7 +60,7 @@ async fn deliver(house: Arc<House>, pending: Pending) {
     }
 }
 
-async fn send(house: &House, pending: &Pending) -> Result<(), SurfaceError> {
+async fn send(house: &House, pending: &Pending, mut in_doubt: bool) -> Result<(), SurfaceError> {
     let post = Post {
         text: pending.text.clone(),
         reply_to: pending.reply_to,
@@ -73,17 +74,35 @@ async fn send(house: &House, pending: &Pending) -> Result<(), SurfaceError> {
     };
     let mut wait = Duration::from_secs(1);
     loop {
-        match house
-            .ports
-            .surface
-            .post(pending.channel, post.clone(), Nonce(pending.nonce.clone()))
-            .await
-        {
+        match attempt(house, pending, &post, in_doubt).await {
             Err(SurfaceError::Away(_)) if house.now().since(pending.since) < OLDEST => {
+                in_doubt = true;
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(LONGEST_WAIT);
             }
-            other => return other.map(|_| ()),
+            other => return other,
         }
     }
+}
+
+/// Says it, unless it turns out to have been said: the platform forgets nonces within minutes.
+async fn attempt(
+    house: &House,
+    pending: &Pending,
+    post: &Post,
+    in_doubt: bool,
+) -> Result<(), SurfaceError> {
+    let surface = &house.ports.surface;
+    if let (true, Some(about)) = (in_doubt, pending.reply_to) {
+        let ours = surface.ours_after(pending.channel, about).await?;
+        let same = |message: &Ours| {
+            !message.silent && message.reply_to == Some(about) && message.buttons == pending.buttons
+        };
+        if ours.iter().any(same) {
+            return Ok(());
+        }
+    }
+    let nonce = Nonce(pending.nonce.clone());
+    let said = surface.post(pending.channel, post.clone(), nonce).await;
+    said.map(drop)
 }

@@ -49,7 +49,7 @@ async fn keep(house: &House, record: &TurnRecord) -> Result<(), StoreError> {
     house.store.flush().await
 }
 
-/// Looks whether the part that was on its way when an earlier process ended has arrived. The platform forgets nonces within
+/// Looks whether the part that was on its way when an earlier process ended, or an answer was lost, has arrived. The platform forgets nonces within
 /// minutes and may change texts: but with one request on its way in a thread, an own message that is newer than all that is
 /// known to have arrived, and of the same make, is that part.
 async fn arrived(
@@ -71,8 +71,12 @@ async fn arrived(
     loop {
         match house.ports.surface.ours_after(chat.place, after).await {
             Ok(ours) => {
+                let requests = shown_requests(house, chat);
                 let same = |message: &&Ours| {
-                    !message.silent && message.buttons.is_empty() && message.reply_to == reply_to
+                    !message.silent
+                        && message.buttons.is_empty()
+                        && message.reply_to == reply_to
+                        && !requests.contains(&message.id)
                 };
                 return ours.iter().find(same).map(|message| message.id);
             }
@@ -83,6 +87,14 @@ async fn arrived(
             Err(_) => return None,
         }
     }
+}
+
+/// Messages of ours that show what somebody asked by a command: no part of any answer.
+fn shown_requests(house: &House, chat: &Chat) -> Vec<MessageId> {
+    let open = house.store.open_turns(chat.thread).unwrap_or_default();
+    open.iter()
+        .filter_map(|turn| turn.request.message)
+        .collect()
 }
 
 /// The first part replies to the request, where a reply can reach it.
@@ -120,6 +132,10 @@ async fn send(house: &House, chat: &Chat, record: &TurnRecord, index: usize) -> 
                 tracing::warn!(turn = %record.id, %why, "an answer waits for discord");
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(LONGEST_WAIT);
+                // It may have been taken, and its answer lost so long ago that the nonce is forgotten.
+                if let Some(message) = arrived(house, chat, record, index).await {
+                    return Sent::Yes(message);
+                }
             }
             Err(SurfaceError::TooLarge) if !part.files.is_empty() => {
                 part = without_files(&part, "Discord says they are too large")

@@ -94,17 +94,7 @@ impl Produced {
 
     /// Looks for what the turn made: in the outbox first, then in the workspace. Without a complete list of what was
     /// there before, nothing of the workspace counts as new, and `more` is set.
-    pub async fn look(&self, run: &Run, workdir: &str, collect: Collect) -> Collected {
-        match self.search(run, workdir, collect).await {
-            Ok(collected) => collected,
-            Err(error) => Collected {
-                failed: Some(error.to_string()),
-                ..Collected::default()
-            },
-        }
-    }
-
-    async fn search(
+    pub async fn look(
         &self,
         run: &Run,
         workdir: &str,

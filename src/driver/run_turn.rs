@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -19,9 +20,10 @@ use crate::domain::time::Moment;
 use crate::domain::turn_record::{Stage, TurnRecord};
 use crate::present;
 use crate::present::notice;
+use crate::store::StoreError;
 use crate::turn::effect::{Effect, Timer};
-use crate::turn::event::{Event, Stop};
-use crate::turn::machine::Turn;
+use crate::turn::event::{Collected, Event, Stop};
+use crate::turn::machine::{AWAY_LIMIT, Turn};
 use crate::turn::state::State;
 
 use super::deliver;
@@ -31,10 +33,11 @@ use super::house::House;
 use super::hub::Letter;
 use super::joining;
 use super::launch;
-use super::live_message::{self, LiveMessage};
+use super::live_message::{self, Last, LiveMessage, Subject};
 use super::newest;
 use super::ports::{Button, Post};
 use super::resume;
+use super::scope;
 use super::slots::Slot;
 use super::turn_directory::Run;
 use super::warnings;
@@ -61,14 +64,10 @@ pub async fn run(
     record: TurnRecord,
     letters: &mut mpsc::Receiver<Letter>,
 ) -> anyhow::Result<Left> {
-    if matches!(record.stage, Stage::Settled { .. }) && !record.parts.is_empty() {
+    if matches!(record.stage, Stage::Settled { .. }) {
         return deliver::rest(house, &chat, record).await;
     }
     let (sender, news) = mpsc::channel(NEWS);
-    let mut record = record;
-    if record.live.is_none() && record.stage != Stage::Waiting {
-        record.live = resume::live_message(house, &chat, &record).await;
-    }
     let now = house.now();
     let turn = Turn::new(
         gate::facts_of(house, &chat, &record),
@@ -77,9 +76,16 @@ pub async fn run(
     let live = LiveMessage::start(
         house.ports.clone(),
         house.crowd.clone(),
-        chat.place,
-        record.id,
-        record.live,
+        Subject {
+            place: chat.place,
+            turn: record.id,
+            after: resume::beginning(&record),
+        },
+        Last {
+            message: record.live,
+            // An earlier process may have made one and had no time to note it.
+            in_doubt: record.live.is_none() && record.stage != Stage::Waiting,
+        },
     );
     let (words, said) = mpsc::unbounded_channel();
     let mut jobs = JoinSet::new();
@@ -149,7 +155,7 @@ impl Running<'_> {
             self.catching_up = self.record.stage != Stage::Held;
             // The money is held already, and a turn that was admitted is not asked again.
             self.slot = self.house.slots.take(self.record.request.author.member);
-            self.happen(Event::Held(self.record.hold)).await?;
+            self.held(self.record.hold).await?;
         }
         if self.chat.closed {
             self.happen(Event::StopRequested(Stop::ThreadGone)).await?;
@@ -367,11 +373,19 @@ impl Running<'_> {
         joining::take_in_following(self.house, &self.chat, &mut self.record)?;
         match gate::hold(self.house, &self.chat, &mut self.record)? {
             Ok(amount) => {
+                scope::keep_company(self.house, &mut self.chat, &mut self.record).await?;
                 self.save().await?;
-                self.happen(Event::Held(amount)).await
+                self.held(amount).await
             }
             Err(refusal) => self.happen(Event::Refused(refusal)).await,
         }
+    }
+
+    async fn held(&mut self, amount: Usd) -> anyhow::Result<()> {
+        if self.record.ship_withheld {
+            self.happen(Event::ShipWithheld).await?;
+        }
+        self.happen(Event::Held(amount)).await
     }
 
     /// Reads the request once more: while it waited it may have been edited, deleted or stopped.
@@ -458,12 +472,18 @@ impl Running<'_> {
         );
         let run = self.run_name();
         self.jobs.spawn(async move {
-            let collected = launch::collect(&house, &chat, &record, &run).await;
+            let collect = while_away(&sender, || launch::collect(&house, &chat, &record, &run));
+            // What cannot be looked for in all that time is named in the answer as not found.
+            let collected = match tokio::time::timeout(AWAY_LIMIT, collect).await {
+                Ok(Ok(collected)) => collected,
+                Ok(Err(error)) => not_collected(error.to_string()),
+                Err(_) => not_collected("the sandbox is away".to_owned()),
+            };
             let _ = sender.send(News::Event(Event::Collected(collected))).await;
         });
     }
 
-    /// Books what the turn cost. The ledger is keyed by the turn: a second booking of it does nothing.
+    /// Books what the turn cost, and notes what will be said of it.
     async fn settle(&mut self, cost: Usd, estimated: bool) -> anyhow::Result<()> {
         let (cost, estimated) = match self
             .house
@@ -478,29 +498,34 @@ impl Running<'_> {
             }
             None => (cost, estimated),
         };
-        if self.turn.has_run() || cost > Usd::ZERO {
-            self.house
-                .store
-                .settle(self.record.id, cost, estimated, self.house.now())
-                .context("could not book a turn")?;
-            warnings::after(self.house, &self.chat, &self.record);
-        } else {
-            self.house
-                .store
-                .release(self.record.id)
-                .context("could not release a hold")?;
-        }
-        self.record.stage = Stage::Settled { cost, estimated };
-        self.save().await?;
+        self.conclude(Stage::Settled { cost, estimated }).await?;
         self.happen(Event::Settled).await
     }
 
+    /// Notes the end of the turn and what will be said of it, then books it. In this order: a turn that is booked can never
+    /// look as if it still had to run.
+    async fn conclude(&mut self, stage: Stage) -> anyhow::Result<()> {
+        let live = match self.live.take() {
+            Some(live) => live.close().await,
+            None => Last::default(),
+        };
+        self.record.stage = stage;
+        deliver::plan(self.house, &self.chat, &self.turn, &mut self.record, live);
+        self.put().context("could not store the turn")?;
+        deliver::book(self.house, &self.record).context("could not book a turn")?;
+        warnings::after(self.house, &self.chat, &self.record);
+        self.flush().await
+    }
+
     async fn deliver(&mut self) -> anyhow::Result<()> {
-        if let Some(live) = self.live.take() {
-            self.record.live = live.close().await;
+        if !matches!(self.record.stage, Stage::Settled { .. }) {
+            // Refused: there is nothing to book, and nothing may refuse it a second time.
+            let nothing = Stage::Settled {
+                cost: Usd::ZERO,
+                estimated: false,
+            };
+            self.conclude(nothing).await?;
         }
-        deliver::plan(self.house, &self.chat, &self.turn, &mut self.record);
-        self.save().await?;
         let (house, chat, mut record, sender) = (
             self.house.clone(),
             self.chat.clone(),
@@ -568,7 +593,11 @@ impl Running<'_> {
     /// The house closes: the run goes on without us, people are told so, and the next start reads on.
     async fn leave(mut self) -> anyhow::Result<Left> {
         self.jobs.abort_all();
-        if let Some(live) = self.live.take() {
+        if let Some(mut live) = self.live.take() {
+            while let Some(live_message::News::Made(message)) = live.news().now_or_never() {
+                self.record.live = Some(message);
+                self.save().await?;
+            }
             let text = notice::interrupted();
             if self.record.live.is_some() || self.record.stage != Stage::Waiting {
                 live.show(Post {
@@ -577,8 +606,8 @@ impl Running<'_> {
                     ..Post::default()
                 });
             }
-            if let Ok(message) = tokio::time::timeout(LAST_WORD, live.close_after_last()).await {
-                self.record.live = message.or(self.record.live);
+            if let Ok(last) = tokio::time::timeout(LAST_WORD, live.close_after_last()).await {
+                self.record.live = last.message.or(self.record.live);
             }
         }
         if !matches!(self.record.stage, Stage::Settled { .. }) {
@@ -602,15 +631,28 @@ impl Running<'_> {
     }
 
     async fn save(&self) -> anyhow::Result<()> {
-        self.house
-            .store
-            .put_turn(&self.record)
-            .context("could not store the turn")?;
-        self.house
-            .store
-            .flush()
-            .await
-            .context("could not store the turn")
+        self.put().context("could not store the turn")?;
+        self.flush().await
+    }
+
+    /// Keeps the record. One that waits belongs to people: they may have edited or deleted it meanwhile.
+    fn put(&self) -> Result<(), StoreError> {
+        if self.record.stage != Stage::Waiting {
+            return self.house.store.put_turn(&self.record);
+        }
+        let (live, stopped_by) = (self.record.live, self.record.stopped_by);
+        let store = &self.house.store;
+        store
+            .revise_waiting(self.record.id, |record| {
+                record.live = live;
+                record.stopped_by = record.stopped_by.or(stopped_by);
+            })
+            .map(drop)
+    }
+
+    async fn flush(&self) -> anyhow::Result<()> {
+        let flushed = self.house.store.flush().await;
+        flushed.context("could not store the turn")
     }
 
     fn run_name(&self) -> Run {
@@ -625,6 +667,13 @@ impl Running<'_> {
             .iter()
             .min_by_key(|(_, at)| **at)
             .map(|(timer, at)| (*timer, *at))
+    }
+}
+
+fn not_collected(why: String) -> Collected {
+    Collected {
+        failed: Some(why),
+        ..Collected::default()
     }
 }
 

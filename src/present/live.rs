@@ -26,6 +26,9 @@ const WORDS: usize = 300;
 /// Code points of a model's or project's name.
 const NAME: usize = 40;
 
+/// Why a turn may do less than its author.
+const SHIP_WITHHELD: &str = "at chat: not everybody who spoke here holds ship";
+
 /// Returns the live message of a running turn: at most 2000 code points, whole seconds, changing only where people see it.
 pub fn live(turn: &Turn, now: Moment) -> String {
     let mut lines = vec![header(turn, now)];
@@ -76,6 +79,9 @@ fn model(turn: &Turn) -> String {
 
 fn notes(turn: &Turn, now: Moment) -> Vec<String> {
     let mut notes = Vec::new();
+    if turn.ship_withheld() {
+        notes.push(format!("-# {SHIP_WITHHELD}"));
+    }
     if let Some(since) = turn.away_since() {
         notes.push(format!(
             "-# Waiting for the sandbox · {}",
@@ -205,6 +211,9 @@ pub fn receipt(turn: &Turn) -> String {
         parts.push(format!("{about}{cost}"));
     }
     parts.push(model(turn));
+    if turn.ship_withheld() {
+        parts.push(SHIP_WITHHELD.to_owned());
+    }
     // "✓ 6 steps", but "■ stopped · 6 steps".
     let line = parts.join(" · ");
     format!("-# {}", line.replacen("✓ · ", "✓ ", 1))

@@ -54,6 +54,12 @@ impl Clock {
         self.last_id = by_time.max(self.last_id + 1);
         self.last_id
     }
+
+    /// Returns an id as it would have been made so many minutes ago.
+    pub(crate) fn id_of(&self, minutes_ago: u64) -> Id {
+        let then = wall_ms().saturating_sub(minutes_ago.saturating_mul(60_000));
+        then.saturating_sub(DISCORD_EPOCH_MS) << 22
+    }
 }
 
 /// Returns the present instant, by which limits and waits are measured.

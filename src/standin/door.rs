@@ -56,6 +56,7 @@ impl Outcome {
 /// Serves one REST request. `Err` cuts the connection without an answer.
 pub(crate) async fn serve(core: &Core, request: Request<Body>) -> Result<Response<Body>, HungUp> {
     let (parts, body) = request.into_parts();
+    let began = rfc3339(wall_ms());
     let path = api_path(parts.uri.path());
     let steps: Vec<&str> = path.iter().map(String::as_str).collect();
     let effect = core.with(|state| state.faults.on_request(parts.method.as_str(), &steps));
@@ -65,7 +66,7 @@ pub(crate) async fn serve(core: &Core, request: Request<Body>) -> Result<Respons
     let read = read(&parts, path, body).await;
     let outcome = decide(core, effect.as_ref(), &read);
     let cut = effect.is_some_and(|effect| effect.hang_up || effect.lose_reply);
-    core.note_request(record(&parts, &read, outcome.as_ref(), cut));
+    core.note_request(record(&parts, &read, outcome.as_ref(), (&began, cut)));
     match outcome {
         Some(outcome) if !cut => Ok(respond(outcome)),
         _ => Err(HungUp),
@@ -342,7 +343,12 @@ fn respond(outcome: Outcome) -> Response<Body> {
 }
 
 /// Writes one request as a line for `GET /standin/requests`.
-fn record(parts: &Parts, read: &Read, outcome: Option<&Outcome>, cut: bool) -> String {
+fn record(
+    parts: &Parts,
+    read: &Read,
+    outcome: Option<&Outcome>,
+    (began, cut): (&str, bool),
+) -> String {
     let files = read.call.files.iter().map(|file| {
         json!({ "name": file.name, "size": file.bytes.len(), "sha256": hex(&Sha256::digest(&file.bytes)) })
     });
@@ -352,7 +358,7 @@ fn record(parts: &Parts, read: &Read, outcome: Option<&Outcome>, cut: bool) -> S
         None => Value::Null,
     };
     let mut line = json!({
-        "time": rfc3339(wall_ms()), "method": read.call.method,
+        "began": began, "time": rfc3339(wall_ms()), "method": read.call.method,
         "path": parts.uri.path_and_query().map_or(parts.uri.path(), |path| path.as_str()),
         "body": read.call.body, "files": files.collect::<Vec<Value>>(),
         "status": outcome.map(|outcome| outcome.status), "answer": answer,

@@ -34,6 +34,13 @@ pub(crate) struct RestRule {
     hang_up: bool,
     /// How often the rule holds; until it is cleared where absent.
     times: Option<u32>,
+    /// Only every so many-th request that fits is meant, beginning with the first.
+    #[serde(default = "each")]
+    every: u32,
+}
+
+fn each() -> u32 {
+    1
 }
 
 /// A rule for the gateway.
@@ -125,6 +132,8 @@ struct Standing<T> {
     rule: T,
     given: Value,
     left: Option<u32>,
+    /// How often it fitted.
+    met: u32,
 }
 
 /// The rules that hold now.
@@ -157,6 +166,7 @@ impl Faults {
                 left: rule.times,
                 rule,
                 given: given.clone(),
+                met: 0,
             });
             return Ok(Demand::Nothing);
         }
@@ -189,6 +199,7 @@ impl Faults {
                     rule: (),
                     given: given.clone(),
                     left: rule.times,
+                    met: 0,
                 });
                 return Demand::Nothing;
             }
@@ -214,18 +225,24 @@ impl Faults {
             rule: (trick, rule.event),
             given: given.clone(),
             left,
+            met: 0,
         });
         Demand::Nothing
     }
 
     /// Returns what the first rule that fits does to a request; the path has no `/api` before it.
     pub(crate) fn on_request(&mut self, method: &str, path: &[&str]) -> Option<Effect> {
-        let fits = |standing: &&mut Standing<RestRule>| {
-            standing.left != Some(0) && standing.rule.fits(method, path)
-        };
-        let standing = self.rest.iter_mut().find(fits)?;
-        standing.left = standing.left.map(|left| left - 1);
-        Some(standing.rule.effect())
+        for standing in &mut self.rest {
+            if standing.left == Some(0) || !standing.rule.fits(method, path) {
+                continue;
+            }
+            standing.met += 1;
+            if (standing.met - 1) % standing.rule.every == 0 {
+                standing.left = standing.left.map(|left| left - 1);
+                return Some(standing.rule.effect());
+            }
+        }
+        None
     }
 
     /// Returns what is done to an event, and how many more a trick of this kind is for.
@@ -304,6 +321,9 @@ impl RestRule {
                 "unusable rule: `on` is {:?}, expected is `METHOD /path`",
                 self.on
             ));
+        }
+        if self.every == 0 {
+            return Err("unusable rule: `every` must be 1 or more".to_owned());
         }
         if self
             .status

@@ -41,7 +41,8 @@
 //!   `status` the request is answered so and has no effect; `code`, `message`, `retry_after`
 //!   (seconds), `global`, `scope` shape the answer, `body` replaces it, `text` makes it something
 //!   else than JSON. `delay_ms` waits first. `lose_reply` cuts the connection after the effect,
-//!   `hang_up` before it. `times` bounds how often; without it the rule stays.
+//!   `hang_up` before it. `times` bounds how often; without it the rule stays. With `every` 2 only each
+//!   second request that fits is meant.
 //! * `{"gateway": "drop"}`, `"close"` (`code`), `"reconnect"`, `"invalid-session"` (`resumable`)
 //!   strike all connections at once; `"forget"` makes resuming impossible; `"refuse"` (`seconds`)
 //!   drops and then refuses connections.

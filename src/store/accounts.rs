@@ -46,6 +46,13 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Returns the account for a kind of use, if one was minted.
+    pub fn known_account(&self, kind: &str) -> Result<Option<AccountId>, StoreError> {
+        Ok(self.inner.accounts.get(&for_key(kind))?.map(AccountId))
+    }
+}
+
 /// Returns the key of a kind's account.
 pub(super) fn for_key(kind: &str) -> String {
     format!("for/{kind}")

@@ -12,6 +12,8 @@ use super::effect::Timer;
 pub enum Event {
     /// The gate was passed again and the money is held, on disk.
     Held(Usd),
+    /// It runs at `chat` although its author holds `ship`: not everybody in its company does. Comes before `Held`.
+    ShipWithheld,
     /// The gate said no at the start.
     Refused(Refusal),
     /// The run exists in the sandbox; its stream is being followed.

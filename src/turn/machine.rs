@@ -43,6 +43,7 @@ pub struct Turn {
     /// What the processes before this one cost, by their own account.
     earlier: Usd,
     metered: Option<Usd>,
+    ship_withheld: bool,
     heard: Moment,
     away: Option<Moment>,
     ran: bool,
@@ -64,6 +65,7 @@ impl Turn {
             hold: None,
             earlier: Usd::ZERO,
             metered: None,
+            ship_withheld: false,
             heard: now,
             away: None,
             ran: false,
@@ -102,6 +104,11 @@ impl Turn {
     /// Returns since when the sandbox is away, if it is.
     pub fn away_since(&self) -> Option<Moment> {
         self.away
+    }
+
+    /// Returns whether it runs at `chat` although its author holds `ship`, because of who else spoke in the chat.
+    pub fn ship_withheld(&self) -> bool {
+        self.ship_withheld
     }
 
     /// Returns how it ended, once that is known.
@@ -190,6 +197,10 @@ impl Turn {
             (_, Event::TimerFired(timer)) => self.on_timer(timer, now),
             (_, Event::Away) => self.go_away(now),
             (_, Event::Back) => self.come_back(now),
+            (State::Admitting { .. }, Event::ShipWithheld) => {
+                self.ship_withheld = true;
+                vec![]
+            }
             (State::Admitting { stop }, Event::Held(hold)) => self.on_held(hold, *stop, now),
             (State::Admitting { .. }, Event::Refused(refusal)) => self.refuse(refusal, now),
             // Whatever else is heard before the gate was passed belongs to no run of this turn.
@@ -211,6 +222,7 @@ impl Turn {
             (
                 _,
                 Event::Held(_)
+                | Event::ShipWithheld
                 | Event::Refused(_)
                 | Event::Started
                 | Event::NotStarted(_)

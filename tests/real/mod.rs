@@ -72,6 +72,16 @@ impl House {
     /// Opens a house in which Ada holds `chat` on `site` and the provider answers as told; nothing where the machine
     /// does not let accounts be made. `name`: of the file with the recorded traffic.
     pub(crate) async fn open(name: &'static str, scenario: Value) -> Option<House> {
+        House::open_with(name, scenario, "", "").await
+    }
+
+    /// Opens such a house with further lines in the sections `agent` and `project` of its configuration.
+    pub(crate) async fn open_with(
+        name: &'static str,
+        scenario: Value,
+        agent_lines: &str,
+        project_lines: &str,
+    ) -> Option<House> {
         let permit = HOUSES.acquire().await.unwrap();
         let terminal = Terminal::start().await?;
         listen_to_the_log();
@@ -90,10 +100,10 @@ impl House {
             "[discord]\ntoken = {token:?}\napi_url = {:?}\nguilds = [\"{guild}\"]\nowners = [\"{olga}\"]\n\
              [store]\npath = {:?}\n\
              [sandbox]\nbackend = \"open-terminal\"\nurl = {:?}\napi_key = {API_KEY:?}\n\
-             [agent]\ncommand = {:?}\nmodels = [\"sonnet\"]\n\
+             [agent]\ncommand = {:?}\nmodels = [\"sonnet\"]\n{agent_lines}\n\
              [provider]\nbase_url = {:?}\napi_key = {KEY:?}\n\
              [limits]\nrunning_per_guest = 2\n\
-             [[project]]\nslug = \"site\"\naccount = {:?}\n",
+             [[project]]\nslug = \"site\"\naccount = {:?}\n{project_lines}\n",
             standin.url(),
             directory.path().join("store"),
             terminal.url(),
@@ -162,7 +172,12 @@ impl House {
 
     /// Says something as Ada and returns the id of the message, which is that of the thread that opens on it.
     pub(crate) async fn says(&self, place: &str, text: &str) -> String {
-        let said = self.act(json!({"as": "ada", "do": "say", "in": place, "text": text}));
+        self.says_as("ada", place, text).await
+    }
+
+    /// Says something as somebody and returns the id of the message.
+    pub(crate) async fn says_as(&self, who: &str, place: &str, text: &str) -> String {
+        let said = self.act(json!({"as": who, "do": "say", "in": place, "text": text}));
         said.await["id"].as_str().unwrap().to_owned()
     }
 
@@ -215,7 +230,12 @@ impl House {
                 .collect()
         };
         self.until("a receipt", |house| {
-            receipts(house).len() >= number && house.store.unfinished().unwrap().is_empty()
+            receipts(house).len() >= number
+                && house
+                    .store
+                    .open_turns(thread_of(thread))
+                    .unwrap()
+                    .is_empty()
         })
         .await;
         receipts(self).pop().unwrap()

@@ -46,6 +46,18 @@ impl Provider {
         }
     }
 
+    /// Lets it answer otherwise from now on.
+    #[allow(dead_code, reason = "not every test changes the story")]
+    pub(crate) async fn answers_now(&self, mut scenario: Value) {
+        scenario["require_key"] = KEY.into();
+        let told = self
+            .client
+            .post(format!("{}/__fake/scenario", self.url))
+            .json(&scenario)
+            .send();
+        assert!(told.await.unwrap().status().is_success());
+    }
+
     /// Returns its address.
     pub(crate) fn url(&self) -> &str {
         &self.url

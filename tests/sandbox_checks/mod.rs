@@ -653,7 +653,7 @@ name é'; cp -p old copy; mkdir -p sub node_modules/x .git target
     turns.start(&run, &start).await.unwrap();
     place.rest(&run, 0).await;
     let produced = Produced::new(place.sandbox.clone());
-    let found = produced.look(&run, &work, Collect::All).await;
+    let found = produced.look(&run, &work, Collect::All).await.unwrap();
     let shown: Vec<&str> = found.files.iter().map(|file| file.shown.as_str()).collect();
     assert_eq!(
         shown,
@@ -670,17 +670,17 @@ name é'; cp -p old copy; mkdir -p sub node_modules/x .git target
             .unwrap();
         assert_eq!(bytes.len() as u64, file.size, "{}", file.path);
     }
-    let found = produced.look(&run, &work, Collect::Outbox).await;
+    let found = produced.look(&run, &work, Collect::Outbox).await.unwrap();
     assert_eq!(found.files.len(), 1);
     let found = produced.look(&place.run(), &work, Collect::All).await;
-    assert!(found.files.is_empty() && found.failed.is_some());
+    assert!(found.is_err());
     // Far too many.
     place
         .text(&format!(
             "cd {bare}; i=0; while [ $i -lt 300 ]; do echo >many$i; i=$((i+1)); done"
         ))
         .await;
-    let found = produced.look(&run, &work, Collect::All).await;
+    let found = produced.look(&run, &work, Collect::All).await.unwrap();
     assert!(
         found.more && found.files.len() <= 201,
         "{}",
@@ -711,13 +711,13 @@ pub async fn only_new_files_count_where_that_is_asked(place: &Place) {
     place.rest(&run, 0).await;
     // Repeating it, as after a restart, does not make new files old.
     produced.note(&run, &work).await.unwrap();
-    let found = produced.look(&run, &work, Collect::New).await;
+    let found = produced.look(&run, &work, Collect::New).await.unwrap();
     let shown: Vec<&str> = found.files.iter().map(|file| file.shown.as_str()).collect();
     assert_eq!((shown, found.more), (vec!["new"], false));
     // Without a list nothing counts as new.
     place
         .text(&format!("rm {}/before", run.directory().replace("~/", "")))
         .await;
-    let found = produced.look(&run, &work, Collect::New).await;
+    let found = produced.look(&run, &work, Collect::New).await.unwrap();
     assert!(found.files.is_empty() && found.more);
 }

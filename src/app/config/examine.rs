@@ -27,7 +27,7 @@ use super::{
 const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
 /// What the bot itself puts into an agent's environment: an owner's value would undo the meter or the chat's border.
-const OWN_VARIABLES: [&str; 5] = [
+pub(super) const OWN_VARIABLES: [&str; 5] = [
     "ANTHROPIC_BASE_URL",
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -50,11 +50,13 @@ impl<'a> Examination<'a> {
     }
 
     pub(super) fn settings(mut self) -> Result<Settings, Faults> {
+        let catalogue = self.catalogue();
         let settings = Settings {
             discord: self.discord(),
             store: self.config.store.path.clone(),
             rules: self.rules(),
-            catalogue: self.catalogue(),
+            ship_env: self.ship_env(&catalogue),
+            catalogue,
             agent: self.agent(),
             shared_skills: self.shared_skills(),
             sandbox: self.sandbox(),

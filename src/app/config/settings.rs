@@ -7,6 +7,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use crate::agent::rules::AgentRules;
+use crate::domain::ids::Slug;
 use crate::domain::project::Catalogue;
 use crate::domain::rules::Rules;
 
@@ -25,6 +26,8 @@ pub struct Settings {
     pub agent: AgentRules,
     /// Directories of skills that every agent gets, on the bot's machine; each was there when the configuration was read.
     pub shared_skills: Vec<PathBuf>,
+    /// Credentials of projects for turns at `ship`, as their files held them when the configuration was read.
+    pub ship_env: Vec<(Slug, Vec<(String, SecretString)>)>,
     /// Where turns run.
     pub sandbox: SandboxSettings,
     /// Who answers the agent, and at which price.
@@ -47,6 +50,11 @@ impl Settings {
         std::iter::once(&self.discord.token)
             .chain(sandbox)
             .chain(provider)
+            .chain(
+                self.ship_env
+                    .iter()
+                    .flat_map(|(_, all)| all.iter().map(|(_, secret)| secret)),
+            )
             .cloned()
             .collect()
     }

@@ -362,12 +362,12 @@ fn a_project_is_held_to_its_workspace_and_to_its_neighbours() {
     project number 6, path holds the bot's own configuration or store, or lies in the store: the bot is never a project
     project number 6, path overlaps the path of project "root"
     project number 7, workspace is "in-place": give path, the project's directory in the sandbox, and no repo
-    project number 8, workspace is "clone": give repo, an address or path that git can clone, and no path
+    project number 8, workspace is "clone": give repo, an address or path that git can clone, without a password in it (the sandbox account's own git can hold one), and no path
     project number 9, workspace is "scratch", an empty directory for each chat: give neither path nor repo, or choose "in-place" or "clone"
     project number 9, budget_usd must be 0 or more dollars, not -1
     project number 9, account must be 1 to 8 of a-z and 0-9, a letter first, not "Way-too-long"
     project number 9, allowed_domains holds "a b": names are not empty and have no spaces or commas
-    project number 9, ship_env_file names /no/such/file, which is no file on this machine
+    project number 9, ship_env_file names /no/such/file, which is no file that the bot can read on this machine
     "#);
 }
 

@@ -4,7 +4,8 @@
 //! `leave`, `roles` and `nick` are the world's own hand.
 //!
 //! Every action has `as` (a name or id) and `do`. Beyond `in`, `text`, `files`, `message` and
-//! `name` the verbs take: `say` `reply_to` and `ping` (true) · `delete` `messages` for several at
+//! `name` the verbs take: `say` `reply_to`, `ping` (true) and `minutes_ago` (0; older ids than the
+//! newest are given only so) · `delete` `messages` for several at
 //! once · `react` and `unreact` `emoji` · `thread` `private` (false) · `poll` `question` and
 //! `answers` · `choose` `values` and `menu` (a custom id; the first menu where absent) · `archive`,
 //! `unarchive`, `lock`, `unlock` · `roles` `roles` · `nick` `nick` · `join` and `leave` `guild`

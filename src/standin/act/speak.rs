@@ -20,7 +20,15 @@ pub(super) fn say(state: &mut State, action: &Value) -> Result<Id, Reason> {
     if draft.content.trim().is_empty() && draft.files.is_empty() {
         return Err(Reason::new(400, "an empty message cannot be sent"));
     }
-    post(state, user, place, draft)
+    match action["minutes_ago"].as_u64() {
+        None => post(state, user, place, draft),
+        Some(minutes) => {
+            need_speech(state, user, place)?;
+            let id = state.world.clock.id_of(minutes);
+            state.world.post_as(id, place, draft);
+            Ok(id)
+        }
+    }
 }
 
 /// Posts what somebody wrote, if they may speak there.

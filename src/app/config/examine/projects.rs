@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use secrecy::SecretString;
+
 use crate::domain::ids::{ChannelId, Slug};
 use crate::domain::project::{Catalogue, Collect, Project, Workspace};
 
-use super::super::{paths, sections};
+use super::super::{env_file, paths, sections};
 use super::{Examination, ids};
 
 impl Examination<'_> {
@@ -48,14 +50,42 @@ impl Examination<'_> {
             system_prompt: section.system_prompt.clone(),
             account: self.account(index, section),
             allowed_domains: self.words(&path("allowed_domains"), &section.allowed_domains.0),
-            ship_env_file: section.ship_env_file.clone().inspect(|file| {
-                if !file.is_file() {
-                    let what =
-                        format!("names {}, which is no file on this machine", file.display());
-                    self.add(&path("ship_env_file"), what);
-                }
-            }),
+            ship_env_file: section.ship_env_file.clone(),
         })
+    }
+
+    /// Reads the projects' files with credentials.
+    pub(super) fn ship_env(
+        &mut self,
+        catalogue: &Catalogue,
+    ) -> Vec<(Slug, Vec<(String, SecretString)>)> {
+        let mut read = Vec::new();
+        for (index, section) in self.config.projects.iter().enumerate() {
+            let Some(file) = &section.ship_env_file else {
+                continue;
+            };
+            let held = match std::fs::read_to_string(file) {
+                Ok(text) => env_file::read(&text)
+                    .map_err(|what| format!("names {}: {what}", file.display())),
+                Err(_) => Err(format!(
+                    "names {}, which is no file that the bot can read on this machine",
+                    file.display()
+                )),
+            };
+            match (
+                held,
+                catalogue
+                    .0
+                    .iter()
+                    .find(|it| it.slug.as_str() == section.slug),
+            ) {
+                (Ok(held), Some(project)) => read.push((project.slug.clone(), held)),
+                // The fault of its slug is told already.
+                (Ok(_), None) => {}
+                (Err(what), _) => self.add(&["project", &index.to_string(), "ship_env_file"], what),
+            }
+        }
+        read
     }
 
     fn workspace(&mut self, index: &str, section: &sections::Project) -> Workspace {
@@ -71,7 +101,7 @@ impl Examination<'_> {
                         "is \"in-place\": give path, the project's directory in the sandbox, and no repo"
                     }
                     sections::Workspace::Clone => {
-                        "is \"clone\": give repo, an address or path that git can clone, and no path"
+                        "is \"clone\": give repo, an address or path that git can clone, without a password in it (the sandbox account's own git can hold one), and no path"
                     }
                     sections::Workspace::Scratch => {
                         "is \"scratch\", an empty directory for each chat: give neither path nor repo, or choose \"in-place\" or \"clone\""
@@ -159,5 +189,16 @@ fn collect(collect: Option<sections::Collect>, workspace: &Workspace) -> Collect
 
 /// Returns whether git can take this as what to clone, and never as an option.
 fn repo_fits(repo: &str) -> bool {
-    !repo.is_empty() && !repo.starts_with('-') && !repo.contains(char::is_control)
+    !repo.is_empty()
+        && !repo.starts_with('-')
+        && !repo.contains(char::is_control)
+        && !holds_password(repo)
+}
+
+/// Returns whether an address has a password in it: every clone keeps its address, so the agent could read it at any level.
+fn holds_password(repo: &str) -> bool {
+    repo.split_once("://")
+        .map(|(_, rest)| rest.split('/').next().unwrap_or_default())
+        .and_then(|host| host.rsplit_once('@'))
+        .is_some_and(|(user, _)| user.contains(':'))
 }
