@@ -2,10 +2,8 @@
 
 mod house;
 mod sandbox;
-mod still;
 mod surface;
 
 pub(super) use house::Lodge;
 pub(super) use sandbox::FakeSandbox;
-pub(crate) use still::house;
-pub(crate) use surface::{FakeSurface, Said};
+pub(crate) use surface::{FakeSurface, Said, house};

@@ -1,19 +1,37 @@
 //! In-memory ports for the driver's tests: a surface that remembers what was said, and can be told to fail.
 
 use std::collections::{HashMap, VecDeque};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
+use crate::agent::rules::AgentRules;
 use crate::domain::ids::{ChannelId, GuildId, MemberId, MessageId, RoleId, ThreadId};
+use crate::domain::project::Catalogue;
 use crate::domain::request::Attachment;
+use crate::domain::rules::Rules;
 use crate::domain::time::Moment;
+use crate::sandbox::Sandbox;
+use crate::sandbox::local::{Local, LocalOptions};
+use crate::store::Store;
+use crate::turn::facts::Secrets;
 
 use super::super::clock::Clock;
+use super::super::house::{AccountBy, House};
+use super::super::hub::Hub;
 use super::super::inbound::InboundMessage;
-use super::super::ports::{Nonce, Ours, Post, Surface, SurfaceError};
+use super::super::live_message::Crowd;
+use super::super::newest::Newest;
+use super::super::ports::{Nonce, Ours, Ports, Post, Surface, SurfaceError};
+use super::super::produced::Produced;
+use super::super::provider::Provider;
+use super::super::slots::Slots;
+use super::super::turn_directory::TurnDirectory;
 
 /// How long is waited for something, on the test's clock.
 const DAY: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
@@ -79,11 +97,6 @@ impl FakeSurface {
     /// Lets a member have these roles from now on; `None`: they left the server.
     pub(crate) fn gives_roles(&self, member: MemberId, roles: Option<Vec<RoleId>>) {
         self.lock().roles.insert(member, roles);
-    }
-
-    /// Returns the clock by which its messages are numbered.
-    pub(super) fn clock(&self) -> Arc<dyn Clock> {
-        self.clock.clone()
     }
 
     pub(crate) fn said(&self) -> Vec<Said> {
@@ -256,4 +269,54 @@ impl Surface for FakeSurface {
         let known = self.lock().roles.get(&member).cloned();
         Ok(known.unwrap_or(Some(Vec::new())))
     }
+}
+
+/// Returns a house over these parts in which no turn ever gets a place to run: what is let in waits in the store.
+pub(crate) fn house(
+    surface: &FakeSurface,
+    store: &Store,
+    rules: Rules,
+    catalogue: Catalogue,
+    homes: &Path,
+) -> Arc<House> {
+    let options = LocalOptions {
+        writable: Vec::new(),
+        readable: Vec::new(),
+    };
+    let sandbox: Arc<dyn Sandbox> = Arc::new(Local::new(homes.to_owned(), options).unwrap());
+    Arc::new(House {
+        ports: Ports {
+            surface: Arc::new(surface.clone()),
+            sandbox: sandbox.clone(),
+            clock: surface.clock.clone(),
+        },
+        store: store.clone(),
+        rules: Arc::new(rules),
+        catalogue: Arc::new(catalogue),
+        agent: AgentRules {
+            command: "agent".to_owned(),
+            tools: Vec::new(),
+            max_turns: 1,
+            confine: true,
+            questions: false,
+            deny_read: Vec::new(),
+            system_prompt: None,
+            env: Vec::new(),
+        },
+        workdir: "~/chat-{chat}".to_owned(),
+        account_by: AccountBy::Project,
+        provider: Provider::Own,
+        ship_env: std::collections::HashMap::new(),
+        skills: super::super::skills::Skills::default(),
+        keep: std::time::Duration::from_secs(30 * 24 * 60 * 60),
+        turns: TurnDirectory::new(sandbox.clone()),
+        produced: Produced::new(sandbox),
+        secrets: Secrets::default(),
+        hub: Hub::default(),
+        slots: Slots::new(0, 0),
+        crowd: Crowd::default(),
+        newest: Newest::default(),
+        tracker: TaskTracker::new(),
+        cancel: CancellationToken::new(),
+    })
 }
