@@ -81,7 +81,7 @@ async fn what_is_asked_wrongly_is_refused_with_what_helps() {
     let told = house.reply_to("data", &which).await;
     assert_eq!(
         told.text(),
-        "Which project? Ask again with `/ask`. You can use `site`, `notes`."
+        "<@410537337646743552>, in which project? Only you can choose; your request waits fifteen minutes."
     );
     assert_eq!(house.world().threads(), 0);
     house.closes_quietly().await;

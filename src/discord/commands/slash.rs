@@ -200,8 +200,8 @@ async fn grant(
     #[description = "The project"]
     #[autocomplete = "named_projects"]
     project: String,
-    #[description = "What it allows: view, chat (run turns) or ship (push and deploy too)"]
-    level: LevelOption,
+    #[description = "What it allows: view, chat (run turns; the default) or ship (push and deploy too)"]
+    level: Option<LevelOption>,
     #[description = "The member who gets it"] member: Option<User>,
     #[description = "The role whose members get it"] role: Option<serenity::all::Role>,
     #[description = "For how long, such as 7d; without it, until it is revoked"]
@@ -216,7 +216,7 @@ async fn grant(
         caller,
         subject,
         project,
-        level: level.into(),
+        level: level.map_or(Level::Chat, Level::from),
         for_how_long,
     });
     keep(ctx, granted.await).await
