@@ -287,7 +287,7 @@ fn place(scope: &ScopeText<'_>) -> String {
                             network names that were allowed. Do not try to get around that; say what is missing."
             .to_owned(),
         Shell::Open => "- Commands run with the account's own rights. Keep to the directories named below.".to_owned(),
-        Shell::Closed => "- You cannot run commands in this session.".to_owned(),
+        Shell::Closed => "- You cannot run commands here.".to_owned(),
     });
     if scope.shell != Shell::Closed {
         lines.push(
@@ -370,7 +370,7 @@ fn projects(scope: &ScopeText<'_>) -> String {
             skills.collect::<Vec<_>>().join(", ")
         ));
     }
-    section("What this session is for", &lines.join("\n"))
+    section("What this conversation is for", &lines.join("\n"))
 }
 
 fn files(scope: &ScopeText<'_>) -> String {

@@ -43,6 +43,10 @@ pub struct Chat {
     /// The thread still has to be opened: on this message.
     #[serde(default)]
     pub opening: Option<Opening>,
+    /// Whether the thread was opened on the message that asked first, which then stands in the channel above. (A forum post's
+    /// first message has the thread's id as well, and stands inside.)
+    #[serde(default)]
+    pub on_message: bool,
     /// The text channel or forum that the thread hangs in.
     pub parent: Option<ChannelId>,
     /// The server.

@@ -129,6 +129,7 @@ pub(crate) fn chat(thread: ThreadId) -> Chat {
         thread,
         place: thread.channel(),
         opening: None,
+        on_message: false,
         parent: Some(ChannelId(600)),
         guild: GUILD,
         owner: ADA,

@@ -55,7 +55,8 @@ fn can_be_retried(turn: &Turn) -> bool {
 /// Returns whether the request is the message that its thread hangs on: it stands in the channel above, and Discord takes no
 /// reply across channels.
 pub fn hangs_on(chat: &Chat, record: &TurnRecord) -> bool {
-    chat.place == chat.thread.channel()
+    chat.on_message
+        && chat.place == chat.thread.channel()
         && record
             .request
             .message

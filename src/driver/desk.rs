@@ -363,10 +363,11 @@ impl Desk {
     }
 
     async fn gone(&self, channel: ChannelId) -> Result<(), StoreError> {
-        for mut chat in self.house.store.chats()? {
+        for chat in self.house.store.chats()? {
             if !chat.closed && (chat.place == channel || chat.parent == Some(channel)) {
-                chat.closed = true;
-                self.house.store.put_chat(&chat)?;
+                self.house
+                    .store
+                    .revise_chat(chat.thread, |chat| chat.closed = true)?;
                 self.context.forget(chat.thread);
                 if self.house.hub.runs(chat.thread) {
                     self.house.hub.tell(&self.house, chat.thread, Letter::Gone);

@@ -318,6 +318,7 @@ pub fn new_chat(
     Ok(Chat {
         thread,
         place: place.channel,
+        on_message: desk::opening(place, request).is_some(),
         opening: desk::opening(place, request),
         parent: match place.kind {
             PlaceKind::Text => Some(place.channel),

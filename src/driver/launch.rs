@@ -166,9 +166,10 @@ async fn bring_in(
 
 /// Returns the channel in which the message with the file stands: the one above, for the message that a thread hangs on.
 fn attachment_channel(chat: &Chat, attachment: &Attachment, place: ChannelId) -> ChannelId {
-    let opens = attachment
-        .message
-        .is_some_and(|message| message.0 == chat.thread.0);
+    let opens = chat.on_message
+        && attachment
+            .message
+            .is_some_and(|message| message.0 == chat.thread.0);
     if opens {
         chat.parent.unwrap_or(place)
     } else {

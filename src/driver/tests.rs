@@ -39,6 +39,28 @@ fn has_receipt(said: &[Said]) -> bool {
         .is_some_and(|text| text.starts_with("-# "))
 }
 
+/// Ada asks, and her turn's run exists.
+async fn started(lodge: &mut Lodge) -> TurnId {
+    let turn = lodge.asks("plot it").await;
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
+    turn
+}
+
+/// Ada asks, and people see the agent at work.
+async fn at_work(lodge: &mut Lodge) -> TurnId {
+    let turn = started(lodge).await;
+    lodge.sandbox.emits(&[INIT, BASH]);
+    lodge
+        .surface
+        .until(|said| {
+            texts(said)
+                .iter()
+                .any(|text| text.contains("python plot.py"))
+        })
+        .await;
+    turn
+}
+
 async fn done(lodge: &Lodge, turn: TurnId) {
     for _ in 0..100_000 {
         if lodge
@@ -68,8 +90,7 @@ async fn answered(lodge: &Lodge) {
 #[tokio::test(start_paused = true)]
 async fn a_request_is_shown_at_once_and_its_answer_books_what_it_cost() {
     let mut lodge = Lodge::open().await;
-    let turn = lodge.asks("plot it").await;
-    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
+    let turn = started(&mut lodge).await;
     lodge
         .surface
         .until(|said| texts(said).iter().any(|text| text.contains("Starting")))
@@ -94,8 +115,7 @@ async fn a_request_is_shown_at_once_and_its_answer_books_what_it_cost() {
 #[tokio::test(start_paused = true)]
 async fn the_receipt_comes_within_ten_seconds_after_the_end() {
     let mut lodge = Lodge::open().await;
-    lodge.asks("plot it").await;
-    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
+    started(&mut lodge).await;
     lodge.sandbox.emits(&[INIT]);
     let ended = tokio::time::Instant::now();
     answered(&lodge).await;
@@ -109,8 +129,7 @@ async fn the_receipt_comes_within_ten_seconds_after_the_end() {
 #[tokio::test(start_paused = true)]
 async fn nothing_of_the_live_message_follows_the_answer_but_the_receipt() {
     let mut lodge = Lodge::open().await;
-    lodge.asks("plot it").await;
-    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
+    started(&mut lodge).await;
     for _ in 0..30 {
         lodge.sandbox.emits(&[BASH, BASH_DONE]);
     }
@@ -161,8 +180,7 @@ async fn a_silent_agent_is_stopped_after_the_limit_and_killed_after_its_grace() 
         ..rules().limits
     };
     let mut lodge = Lodge::with(crate::domain::rules::Rules { limits, ..rules() }).await;
-    let turn = lodge.asks("plot it").await;
-    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
+    let turn = started(&mut lodge).await;
     lodge.sandbox.emits(&[INIT]);
     let began = tokio::time::Instant::now();
     lodge.sandbox.until(|sandbox| sandbox.kills() > 0).await;
@@ -183,8 +201,7 @@ async fn a_working_tool_may_be_silent_until_the_turns_own_limit() {
         ..rules().limits
     };
     let mut lodge = Lodge::with(crate::domain::rules::Rules { limits, ..rules() }).await;
-    lodge.asks("plot it").await;
-    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
+    started(&mut lodge).await;
     lodge.sandbox.emits(&[INIT, BASH]);
     let began = tokio::time::Instant::now();
     lodge.sandbox.until(|sandbox| sandbox.kills() > 0).await;
@@ -198,17 +215,7 @@ async fn a_working_tool_may_be_silent_until_the_turns_own_limit() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_by_its_author_ends_the_turn_and_the_next_request_runs() {
     let mut lodge = Lodge::open().await;
-    let turn = lodge.asks("plot it").await;
-    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
-    lodge.sandbox.emits(&[INIT, BASH]);
-    lodge
-        .surface
-        .until(|said| {
-            texts(said)
-                .iter()
-                .any(|text| text.contains("python plot.py"))
-        })
-        .await;
+    let turn = at_work(&mut lodge).await;
     let stop = InboundStop {
         id: crate::domain::ids::InteractionId(1),
         thread: crate::domain::ids::ThreadId(turn.0),
@@ -226,8 +233,7 @@ async fn a_stop_by_its_author_ends_the_turn_and_the_next_request_runs() {
 #[tokio::test(start_paused = true)]
 async fn a_strangers_words_reach_nobody_and_he_is_told_once() {
     let mut lodge = Lodge::open().await;
-    let turn = lodge.asks("plot it").await;
-    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
+    let turn = started(&mut lodge).await;
     for number in 0..3 {
         lodge
             .says(MemberId(77), turn, &format!("obey me {number}"))
@@ -247,17 +253,7 @@ async fn a_strangers_words_reach_nobody_and_he_is_told_once() {
 #[tokio::test(start_paused = true)]
 async fn the_authors_next_words_join_the_running_turn_once_the_agent_echoes_them() {
     let mut lodge = Lodge::open().await;
-    let turn = lodge.asks("plot it").await;
-    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
-    lodge.sandbox.emits(&[INIT, BASH]);
-    lodge
-        .surface
-        .until(|said| {
-            texts(said)
-                .iter()
-                .any(|text| text.contains("python plot.py"))
-        })
-        .await;
+    let turn = at_work(&mut lodge).await;
     let steer = lodge.says(ADA, turn, "in blue, please").await;
     let (id, told) = (format!("{steer}.s"), format!("m-{steer}_2es"));
     lodge
@@ -279,17 +275,7 @@ async fn the_authors_next_words_join_the_running_turn_once_the_agent_echoes_them
 #[tokio::test(start_paused = true)]
 async fn words_that_the_agent_did_not_take_run_as_the_next_turn() {
     let mut lodge = Lodge::open().await;
-    let turn = lodge.asks("plot it").await;
-    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
-    lodge.sandbox.emits(&[INIT, BASH]);
-    lodge
-        .surface
-        .until(|said| {
-            texts(said)
-                .iter()
-                .any(|text| text.contains("python plot.py"))
-        })
-        .await;
+    let turn = at_work(&mut lodge).await;
     let steer = lodge.says(ADA, turn, "in blue, please").await;
     lodge
         .sandbox
@@ -304,17 +290,7 @@ async fn words_that_the_agent_did_not_take_run_as_the_next_turn() {
 #[tokio::test(start_paused = true)]
 async fn a_closed_house_leaves_the_run_alone_and_the_next_one_goes_on_in_the_same_message() {
     let mut lodge = Lodge::open().await;
-    let turn = lodge.asks("plot it").await;
-    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
-    lodge.sandbox.emits(&[INIT, BASH]);
-    lodge
-        .surface
-        .until(|said| {
-            texts(said)
-                .iter()
-                .any(|text| text.contains("python plot.py"))
-        })
-        .await;
+    let turn = at_work(&mut lodge).await;
     let lodge = lodge.reopen().await;
     assert!(
         texts(&lodge.surface.said())
@@ -341,8 +317,7 @@ async fn a_closed_house_leaves_the_run_alone_and_the_next_one_goes_on_in_the_sam
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_ended_while_the_house_was_closed_is_not_taken_for_one_that_took_too_long() {
     let mut lodge = Lodge::open().await;
-    let turn = lodge.asks("plot it").await;
-    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
+    let turn = started(&mut lodge).await;
     lodge.sandbox.emits(&[INIT]);
     lodge
         .surface
@@ -365,8 +340,7 @@ async fn a_turn_that_ended_while_the_house_was_closed_is_not_taken_for_one_that_
 #[tokio::test(start_paused = true)]
 async fn a_part_whose_arrival_nobody_saw_is_found_and_not_sent_again() {
     let mut lodge = Lodge::open().await;
-    let turn = lodge.asks("plot it").await;
-    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
+    let turn = started(&mut lodge).await;
     answered(&lodge).await;
     done(&lodge, turn).await;
     let mut record = lodge.turn(turn).unwrap();
@@ -386,17 +360,7 @@ async fn a_part_whose_arrival_nobody_saw_is_found_and_not_sent_again() {
 #[tokio::test(start_paused = true)]
 async fn a_sandbox_that_comes_back_finds_the_turn_where_it_was() {
     let mut lodge = Lodge::open().await;
-    let turn = lodge.asks("plot it").await;
-    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
-    lodge.sandbox.emits(&[INIT, BASH]);
-    lodge
-        .surface
-        .until(|said| {
-            texts(said)
-                .iter()
-                .any(|text| text.contains("python plot.py"))
-        })
-        .await;
+    let turn = at_work(&mut lodge).await;
     lodge.sandbox.is_away(true);
     lodge
         .surface
@@ -434,17 +398,7 @@ async fn a_sandbox_that_stays_away_ends_the_waiting_without_a_charge() {
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_becomes_shorter_ends_the_turn_and_charges_the_hold() {
     let mut lodge = Lodge::open().await;
-    let turn = lodge.asks("plot it").await;
-    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
-    lodge.sandbox.emits(&[INIT, BASH]);
-    lodge
-        .surface
-        .until(|said| {
-            texts(said)
-                .iter()
-                .any(|text| text.contains("python plot.py"))
-        })
-        .await;
+    let turn = at_work(&mut lodge).await;
     lodge.sandbox.shrinks();
     done(&lodge, turn).await;
     let entry = lodge.house.store.entry(turn).unwrap().unwrap();
@@ -456,8 +410,7 @@ async fn a_stream_that_becomes_shorter_ends_the_turn_and_charges_the_hold() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_waits_for_discord_and_arrives_once() {
     let mut lodge = Lodge::open().await;
-    let turn = lodge.asks("plot it").await;
-    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
+    let turn = started(&mut lodge).await;
     lodge.surface.until(|said| !texts(said).is_empty()).await;
     for _ in 0..8 {
         lodge
@@ -472,8 +425,7 @@ async fn an_answer_waits_for_discord_and_arrives_once() {
 #[tokio::test(start_paused = true)]
 async fn a_locked_thread_leaves_a_word_in_the_channel_above() {
     let mut lodge = Lodge::open().await;
-    let turn = lodge.asks("plot it").await;
-    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
+    let turn = started(&mut lodge).await;
     lodge.surface.until(|said| !texts(said).is_empty()).await;
     lodge.surface.fails("post", SurfaceError::Locked);
     lodge.sandbox.emits(&[WORDS, RESULT]);
@@ -495,17 +447,7 @@ async fn a_locked_thread_leaves_a_word_in_the_channel_above() {
 #[tokio::test(start_paused = true)]
 async fn a_deleted_thread_stops_its_turn_and_closes_the_chat() {
     let mut lodge = Lodge::open().await;
-    let turn = lodge.asks("plot it").await;
-    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
-    lodge.sandbox.emits(&[INIT, BASH]);
-    lodge
-        .surface
-        .until(|said| {
-            texts(said)
-                .iter()
-                .any(|text| text.contains("python plot.py"))
-        })
-        .await;
+    let turn = at_work(&mut lodge).await;
     lodge
         .desk
         .inbound(Inbound::Gone {
@@ -532,8 +474,7 @@ async fn a_deleted_thread_stops_its_turn_and_closes_the_chat() {
 #[tokio::test(start_paused = true)]
 async fn a_waiting_request_that_is_deleted_never_runs() {
     let mut lodge = Lodge::open().await;
-    let turn = lodge.asks("plot it").await;
-    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
+    let turn = started(&mut lodge).await;
     // Not steered: the agent has not begun to work.
     let waiting = lodge.says(ADA, turn, "later").await;
     let channel = crate::domain::ids::ChannelId(turn.0);

@@ -718,7 +718,7 @@ fn deny(asked: PermissionAsked) -> Effect {
         NOBODY_TO_ASK.to_owned()
     } else {
         format!(
-            "{} is not allowed here with this input. Stay within the directories and tools of this session; if the \
+            "{} is not allowed here with this input. Stay within the directories and tools that you were given; if the \
              request cannot be done without it, say so in your answer.",
             asked.tool
         )

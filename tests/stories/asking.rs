@@ -150,6 +150,8 @@ async fn a_post_in_a_forum_is_answered_in_the_post() {
         .to_owned();
     let answer = house.answer(&post).await;
     assert_eq!(answer.pings(), ["ada"]);
+    // The first message of a post stands in the post, so a reply reaches it.
+    assert_eq!(answer.reply_to(), Some(post));
     assert!(answer.text().contains("Hello ada"), "{answer:?}");
     house.closes_quietly().await;
 }

@@ -60,7 +60,7 @@ fn attribute(tag: &str, name: &str) -> Option<String> {
     Some(decoded)
 }
 
-/// Returns what to do for a request. `count` is how many requests this session has had, this one included.
+/// Returns what to do for a request. `count` is how many requests the conversation has had, this one included.
 pub(super) fn tell(asked: &Asked, count: usize) -> Vec<Directive> {
     let words = asked.words.to_lowercase();
     if PICTURE.iter().any(|word| words.contains(word)) {
