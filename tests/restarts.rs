@@ -11,87 +11,16 @@
 #[allow(dead_code, reason = "the endurance test uses the rest")]
 mod house;
 
+#[path = "endurance/sight.rs"]
+#[allow(dead_code, reason = "the long run uses the rest")]
+mod sight;
+
 use house::{Backend, House};
-use innkeeper::store::{EntryFilter, Store};
+use innkeeper::store::Store;
 use serde_json::{Value, json};
-
-/// Returns the messages of the thread that hangs on this message.
-fn thread<'a>(world: &'a Value, message: &str) -> Vec<&'a Value> {
-    let found = house::places(world)
-        .into_iter()
-        .find(|place| place["id"] == message);
-    found.into_iter().flat_map(house::bots).collect()
-}
-
-/// Returns a thread's messages that are no live message and no receipt.
-fn answers(world: &Value, message: &str) -> Vec<String> {
-    let loud = thread(world, message)
-        .into_iter()
-        .filter(|it| !house::is_silent(it));
-    loud.map(|it| it["content"].as_str().unwrap().to_owned())
-        .collect()
-}
-
-/// Returns the id of the live message that works, with how often it was edited.
-fn live(world: &Value, message: &str) -> Option<(u64, u64)> {
-    let silent = thread(world, message)
-        .into_iter()
-        .find(|it| house::is_silent(it))?;
-    let stops = house::buttons(silent)
-        .iter()
-        .any(|id| id.starts_with("1:stop:"));
-    stops.then(|| (house::id_of(silent), silent["edits"].as_u64().unwrap_or(0)))
-}
-
-fn has_receipt(world: &Value, message: &str) -> bool {
-    thread(world, message).into_iter().any(|it| {
-        house::is_silent(it)
-            && house::buttons(it)
-                .iter()
-                .any(|id| id.starts_with("1:details:"))
-    })
-}
-
-async fn say(house: &House, text: &str) -> String {
-    let action =
-        json!({"as": "ada", "do": "say", "in": "one", "text": format!("@innkeeper {text}")});
-    house.act(action).await.unwrap()["id"]
-        .as_str()
-        .unwrap()
-        .to_owned()
-}
-
-/// Asks for something that lasts until [`go_on`].
-async fn ask_for_something_long(house: &House) -> String {
-    let text = format!(
-        "please\n!step Bash make\n!wait-for {}\n!cost 0.25\n!say the long answer",
-        house.shared("go").display()
-    );
-    say(house, &text).await
-}
-
-fn go_on(house: &House) {
-    std::fs::write(house.shared("go"), "").unwrap();
-}
-
-/// Stops the bot and returns what was booked, in micro-dollars.
-async fn booked(house: &mut House) -> Vec<u64> {
-    house.stop_bot().await.unwrap();
-    let store = Store::open(&house.store()).unwrap();
-    assert_eq!(store.check(), Vec::<String>::new());
-    assert!(store.unfinished().unwrap().is_empty() && store.holds().unwrap().is_empty());
-    let entries = store.entries(&EntryFilter::default()).unwrap();
-    entries.iter().map(|entry| entry.cost.0).collect()
-}
-
-/// Returns what the agents say that they cost.
-fn tally(house: &House) -> Vec<u64> {
-    let text = std::fs::read_to_string(house.shared("tally")).unwrap();
-    let lines = text
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines.map(|line| line["cost"].as_u64().unwrap()).collect()
-}
+use sight::{
+    answers, ask_for_something_long, booked, go_on, has_receipt, live, say, tally, thread,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_outlives_its_bot_and_its_live_message_goes_on() {

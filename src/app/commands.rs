@@ -40,12 +40,6 @@ fn serve(args: ConfigArgs) -> Exit {
     if let Err(error) = log(&settings) {
         return failed(&error);
     }
-    for finding in check::configuration(&settings)
-        .iter()
-        .filter(|finding| finding.state != check::State::Ok)
-    {
-        tracing::warn!("{}", finding.what);
-    }
     match on_runtime(run::run(&settings)) {
         Ok(Ok(())) => Exit::Done,
         Ok(Err(error)) => {

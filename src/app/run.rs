@@ -22,6 +22,7 @@ use crate::driver::sweep;
 use crate::store::Store;
 
 use super::build::{self, BuildError, Built};
+use super::check;
 use super::cli::Exit;
 use super::config::Settings;
 
@@ -65,6 +66,12 @@ impl RunError {
 pub async fn run(settings: &Settings) -> Result<(), RunError> {
     let cancel = CancellationToken::new();
     stop_on_signals(cancel.clone())?;
+    for finding in check::configuration(settings)
+        .iter()
+        .filter(|finding| finding.state != check::State::Ok)
+    {
+        tracing::warn!("{}", finding.what);
+    }
     let store = Store::open(&settings.store).map_err(BuildError::from)?;
     serve(settings, store, cancel).await
 }

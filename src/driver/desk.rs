@@ -152,9 +152,11 @@ impl Desk {
                 () = desk.house.cancel.cancelled() => return,
                 missed = desk.house.ports.surface.missed(after) => missed,
             };
+            let read = missed.len();
             for message in missed {
                 desk.inbound(Inbound::Message(message)).await;
             }
+            tracing::info!(read, "caught up with what was said meanwhile");
             // A newer reading began at the same place or before, and ends later.
             if desk.readings.load(Ordering::SeqCst) == reading
                 && let Err(error) = catch_up::end(&desk.house)

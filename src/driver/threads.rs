@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use crate::domain::chat::{Chat, Listen};
+use crate::domain::ids::ThreadId;
 use crate::domain::turn_record::TurnRecord;
 use crate::present::notice;
 
@@ -61,6 +62,14 @@ pub async fn open(
                 explain(house, &chat, record, &right).await;
                 break;
             }
+            Err(SurfaceError::MessageGone) => {
+                // The request is withdrawn. A thread that an earlier process had opened on it stays without it, and people may
+                // be writing there; where there is none, nobody ever can.
+                let thread = ThreadId(opening.message.0);
+                keep_open(house, &chat, thread)?;
+                run_turn::drop_unheard(house, record).await?;
+                return Ok(None);
+            }
             Err(error) => {
                 tracing::warn!(thread = %chat.thread, %error, "no thread can be opened");
                 chat.closed = true;
@@ -84,6 +93,15 @@ pub async fn open(
         .await
         .context("could not store the chat")?;
     Ok(Some(chat))
+}
+
+/// Notes where a chat goes on though the message that its thread hung on is gone.
+fn keep_open(house: &House, chat: &Chat, thread: ThreadId) -> anyhow::Result<()> {
+    let revised = house.store.revise_chat(chat.thread, |chat| {
+        chat.place = thread.channel();
+        chat.opening = None;
+    });
+    revised.map(drop).context("could not store the chat")
 }
 
 /// Without a thread there is nothing that could be listened to but replies and mentions.

@@ -591,9 +591,12 @@ impl Turn {
             (_, None, Some(_)) => end::of(&self.work, None, &self.complaint),
             (_, None, None) => End::SandboxLost,
         };
+        if self.is_worth_collecting(&end) {
+            self.collected.failed = Some("the sandbox is away".to_owned());
+        }
         // Whatever still runs there must not meet the chat's next turn: one run per session at a time.
         let mut effects = vec![Effect::Kill];
-        effects.extend(self.finish(end, now));
+        effects.extend(self.close_with(end, Closing::Settling, now));
         effects
     }
 
@@ -612,22 +615,25 @@ impl Turn {
     // ---- After the end
 
     fn finish(&mut self, end: End, now: Moment) -> Vec<Effect> {
-        let mut effects: Vec<Effect> = alarm::of(&end, &self.complaint)
-            .map(Effect::Alarm)
-            .into_iter()
-            .collect();
-        let collects = self.is_worth_collecting(&end);
-        let stage = if collects {
+        let stage = if self.is_worth_collecting(&end) {
             Closing::Collecting
         } else {
             Closing::Settling
         };
+        self.close_with(end, stage, now)
+    }
+
+    fn close_with(&mut self, end: End, stage: Closing, now: Moment) -> Vec<Effect> {
+        let mut effects: Vec<Effect> = alarm::of(&end, &self.complaint)
+            .map(Effect::Alarm)
+            .into_iter()
+            .collect();
         self.state = State::Closing {
             stage,
             end,
             at: now,
         };
-        if collects {
+        if stage == Closing::Collecting {
             effects.extend([Effect::ShowLive, Effect::Collect]);
         } else {
             effects.push(self.settle());
@@ -635,7 +641,8 @@ impl Turn {
         effects
     }
 
-    /// Nothing is fetched where there is nothing, nobody to read it, or no reason to trust it.
+    /// Nothing is fetched where there is nothing, nobody to read it, or no reason to trust it. A sandbox that is away is
+    /// waited for.
     fn is_worth_collecting(&self, end: &End) -> bool {
         let ran = matches!(
             self.state,
@@ -648,7 +655,7 @@ impl Turn {
                 | End::SandboxLost
                 | End::Stopped(Stop::ThreadGone | Stop::Revoked | Stop::WrongMode | Stop::Tampered)
         );
-        ran && trusted && self.away.is_none()
+        ran && trusted
     }
 
     fn settle(&self) -> Effect {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -54,6 +54,8 @@ pub(crate) struct House {
     client: reqwest::Client,
     standin: Child,
     bot: Option<Child>,
+    /// How long the log was when the bot was started.
+    log_before: usize,
     server: Option<Child>,
     server_port: u16,
     keep: bool,
@@ -82,6 +84,7 @@ impl House {
             client: reqwest::Client::new(),
             standin,
             bot: None,
+            log_before: 0,
             server: None,
             server_port: free_port(),
             keep: false,
@@ -180,6 +183,7 @@ impl House {
 
     pub(crate) fn start_bot(&mut self) {
         assert!(self.bot.is_none(), "the bot runs already");
+        self.log_before = self.log().len();
         let log = append(&self.directory.join("bot.log"));
         let bot = Command::new(program(&self.directory))
             .args(["run", "--config"])
@@ -211,7 +215,10 @@ impl House {
         loop {
             if let Some(status) = bot.try_wait().unwrap() {
                 self.bot = None;
-                return if status.success() {
+                // Before its first word a process cannot hear signals yet.
+                let unheard = status.signal() == Some(Signal::SIGTERM as i32)
+                    && self.log().len() == self.log_before;
+                return if status.success() || unheard {
                     Ok(())
                 } else {
                     Err(format!("after SIGTERM the bot ended with {status}"))
@@ -223,6 +230,15 @@ impl House {
             }
             tokio::time::sleep(LOOK).await;
         }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.directory.join("bot.log")).unwrap_or_default()
+    }
+
+    /// Returns whether the bot has read, since its start, what was said while it was away.
+    pub(crate) fn has_caught_up(&self) -> bool {
+        self.log()[self.log_before..].contains("caught up with what was said meanwhile")
     }
 
     /// Says so if the bot ended by itself.
@@ -355,7 +371,7 @@ impl House {
     }
 
     pub(crate) fn end_of_log(&self) -> String {
-        let log = std::fs::read_to_string(self.directory.join("bot.log")).unwrap_or_default();
+        let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(60)..].join("\n")
     }

@@ -54,7 +54,7 @@ pub(crate) async fn settle(house: &mut House) -> Vec<String> {
     }
 }
 
-/// Waits until no live message works and nothing changes.
+/// Waits until the bot has heard everything, no live message works and nothing changes.
 async fn quiet(house: &House, began: Instant) {
     let mut last = Value::Null;
     let mut since = Instant::now();
@@ -64,7 +64,7 @@ async fn quiet(house: &House, began: Instant) {
             .into_iter()
             .flat_map(house::bots)
             .any(works);
-        if works || world != last {
+        if works || world != last || !house.has_caught_up() {
             since = Instant::now();
             last = world;
         } else if since.elapsed() > QUIET {

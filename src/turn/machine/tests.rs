@@ -628,6 +628,17 @@ fn a_result_that_was_seen_before_the_sandbox_went_away_is_the_answer() {
             ..
         }
     ));
+    assert!(stage.turn.collected().failed.is_some());
+}
+
+#[test]
+fn files_of_a_run_that_ended_are_looked_for_though_the_sandbox_is_away() {
+    let mut stage = Stage::running();
+    stage.tell(Event::Away);
+    stage.at(1).stop(Stop::By(ADA));
+    let effects = stage.at(2).tell(Event::Ended(Some(0)));
+    assert_eq!(effects.last(), Some(&Effect::Collect));
+    assert_eq!(stage.end(), &End::Stopped(Stop::By(ADA)));
 }
 
 // ---- Sessions
