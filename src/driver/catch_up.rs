@@ -40,12 +40,14 @@ pub fn note(house: &House, message: MessageId) -> Result<(), StoreError> {
 }
 
 /// Returns the id after which messages are read again, and forgets what was seen too long ago to come again. A house that
-/// has never seen a message missed none.
+/// has never listened missed none; from now on it would.
 pub fn begin(house: &House) -> Result<MessageId, StoreError> {
     let now = house.now();
     house.store.forget_intake_before(before(now, REMEMBERED))?;
     let Some(newest) = known(house, SEEN_FACT)? else {
-        return Ok(MessageId::at(now));
+        let first = MessageId::at(now);
+        note(house, first)?;
+        return Ok(first);
     };
     // What is heard meanwhile is newer than what is still to be read, also for the next process.
     let unread = known(house, READING_FACT)?.map(MessageId::made_at);
@@ -68,4 +70,23 @@ fn known(house: &House, fact: &str) -> Result<Option<MessageId>, StoreError> {
 
 fn before(at: Moment, span: Duration) -> Moment {
     Moment(at.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fakes::Lodge;
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_after_the_very_first_start_is_missed_even_if_nothing_was_heard_by_then() {
+        let lodge = Lodge::open().await;
+        let house = &lodge.house;
+        let first = begin(house).unwrap();
+        end(house).unwrap();
+        tokio::time::advance(Duration::from_secs(60)).await;
+        let asked = MessageId::at(house.now());
+        tokio::time::advance(Duration::from_secs(600)).await;
+        let second = begin(house).unwrap();
+        assert!(second <= first && second < asked);
+    }
 }

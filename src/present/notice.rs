@@ -311,7 +311,7 @@ pub fn failure(failure: &Failure) -> String {
         Failure::Provider => "The provider cannot be reached or is faulty. Ask again in a few minutes.".to_owned(),
         Failure::Model => "The provider does not know this chat's model. The admins were told.".to_owned(),
         Failure::PromptTooLong => {
-            "This conversation has become too long for the model. Start a new one in another thread.".to_owned()
+            "This conversation has become too long for the model. `/new` begins a fresh one in this thread.".to_owned()
         }
         Failure::TooLarge => "Something in this request is too large for the provider. Ask with less.".to_owned(),
         Failure::AnswerTooLong => {
@@ -321,9 +321,21 @@ pub fn failure(failure: &Failure) -> String {
         Failure::MaxTurns => "The agent made as many calls as one turn may make. Ask again to go on.".to_owned(),
         Failure::MaxBudget => "The money for this turn is used up. Ask again to go on.".to_owned(),
         Failure::SessionLost | Failure::SessionTaken => {
-            "This chat's conversation with the agent cannot be continued. Start a new one in another thread.".to_owned()
+            "This chat's conversation with the agent cannot be continued. `/new` begins a fresh one in this thread.".to_owned()
         }
         Failure::Interrupted => "The agent was interrupted from outside. Ask again to go on.".to_owned(),
+        Failure::Killed => {
+            "The agent was killed, most likely because the sandbox ran out of memory. The admins were told. Ask again to go \
+             on, with less at once."
+                .to_owned()
+        }
+        Failure::Full => {
+            "The sandbox has no room left, so the agent could not go on. The admins were told.".to_owned()
+        }
+        Failure::Poisoned(text) => format!(
+            "The provider refused this conversation: {}. If it refuses again, `/new` begins a fresh one in this thread.",
+            code(text.trim_end_matches('.'), EXPLANATION)
+        ),
         Failure::Other(text) if is_blank(text) => "The agent failed without saying why.".to_owned(),
         Failure::Other(text) => format!("The agent failed: {}", code(text, EXPLANATION)),
     }

@@ -43,6 +43,10 @@ fn failure_alarm(failure: &Failure) -> Option<&'static str> {
         }
         Failure::Credit => Some("the provider's account has no credit left"),
         Failure::UsageLimit(_) => Some("the provider's usage limit is reached"),
+        Failure::Killed => {
+            Some("an agent was killed from outside: does the sandbox have enough memory?")
+        }
+        Failure::Full => Some("the sandbox has no room left for what an agent writes"),
         Failure::Model => Some("the provider does not know a configured model: see `agent.models`"),
         _ => None,
     }

@@ -9,6 +9,9 @@ use crate::domain::grant::Refusal;
 use super::event::{Stop, Trouble};
 use super::work::Work;
 
+/// What a shell says of a process that was killed: 128 and the signal's number.
+const SIGKILLED: i32 = 137;
+
 /// Characters that are kept of an error's text.
 const ERROR_TEXT: usize = 300;
 
@@ -71,6 +74,12 @@ pub enum Failure {
     SessionTaken,
     /// Somebody interrupted the process from outside.
     Interrupted,
+    /// The process was killed, and not by us: mostly the system's doing where memory runs out.
+    Killed,
+    /// The sandbox has no room left for what the agent writes.
+    Full,
+    /// The provider does not accept the conversation as it stands (400), in its words, bounded: it may never again.
+    Poisoned(String),
     /// Anything else, in the agent's words, bounded.
     Other(String),
 }
@@ -81,11 +90,18 @@ pub(super) fn of(work: &Work, exit: Option<i32>, complaint: &str) -> End {
         Some(result) if result.is_error => End::Failed(failure(result)),
         Some(result) if was_cut(result) => End::Cut,
         Some(_) => End::Answered,
+        None if exit == Some(SIGKILLED) => End::Failed(Failure::Killed),
+        None if has_no_room(complaint) => End::Failed(Failure::Full),
         None if work.newest_text().is_empty() && work.steps().is_empty() => {
             without_a_word(exit, complaint)
         }
         None => End::Early { exit },
     }
+}
+
+/// How Node.js and a shell say that the disk is full.
+fn has_no_room(complaint: &str) -> bool {
+    complaint.contains("ENOSPC") || complaint.contains("No space left on device")
 }
 
 /// A shell says 126 or 127 where the program is missing or is none; a taken session is told on standard error alone.
@@ -109,7 +125,10 @@ fn failure(result: &Outcome) -> Failure {
         .or_else(|| result.api_status.and_then(by_status))
         .unwrap_or_else(|| {
             let text: String = said.trim().chars().take(ERROR_TEXT).collect();
-            Failure::Other(text)
+            match result.api_status {
+                Some(400) => Failure::Poisoned(text),
+                _ => Failure::Other(text),
+            }
         })
 }
 
@@ -277,7 +296,7 @@ mod tests {
             (
                 Some(400),
                 "API Error: 400 messages: something is wrong",
-                Failure::Other("API Error: 400 messages: something is wrong".into()),
+                Failure::Poisoned("API Error: 400 messages: something is wrong".into()),
             ),
         ];
         for (api_status, text, failure) in cases {
@@ -375,6 +394,21 @@ mod tests {
         let mut work = Work::default();
         work.note(&Event::TextDelta("Half a".into()), Moment(0));
         assert_eq!(of(&work, Some(127), ""), End::Early { exit: Some(127) });
+        assert_eq!(of(&work, Some(137), ""), End::Failed(Failure::Killed));
+        assert_eq!(silent(Some(137), ""), End::Failed(Failure::Killed));
+        let full = End::Failed(Failure::Full);
+        assert_eq!(
+            of(
+                &work,
+                Some(1),
+                "Error: ENOSPC: no space left on device, write"
+            ),
+            full
+        );
+        assert_eq!(
+            silent(Some(1), "sh: write error: No space left on device"),
+            full
+        );
     }
 
     #[test]

@@ -331,12 +331,12 @@ fn a_kill_without_confirmation_ends_the_turn_and_tells_the_admins() {
 }
 
 #[test]
-fn a_run_that_somebody_else_killed_ends_early_with_its_last_words() {
+fn a_run_that_somebody_else_killed_ends_with_its_last_words() {
     let mut stage = Stage::running();
     stage.hear(says("I begin."));
     stage.tell(Event::Killed);
     stage.tell(Event::Ended(Some(137)));
-    assert_eq!(stage.end(), &End::Early { exit: Some(137) });
+    assert_eq!(stage.end(), &End::Failed(Failure::Killed));
     assert_eq!(stage.turn.text(), "I begin.");
     assert_eq!(stage.close(), (Usd::ZERO, true));
 }
