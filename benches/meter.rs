@@ -122,7 +122,7 @@ fn open(meter: &Meter, turn: u64) -> (String, String) {
         hold: Usd(100_000_000),
         spent: Usd::ZERO,
         estimated: false,
-        families: vec!["sonnet".to_owned()],
+        families: Some(vec!["sonnet".to_owned()]),
         token: None,
     };
     let opened = meter.open(lease).unwrap();

@@ -17,9 +17,6 @@ use super::alarm;
 use super::house::House;
 use super::hub::Letter;
 
-/// The families of somebody who may use every model that has a price.
-const EVERY_FAMILY: [&str; 4] = ["opus", "sonnet", "haiku", "fable"];
-
 /// The way to the provider.
 #[derive(Debug)]
 pub enum Provider {
@@ -101,10 +98,6 @@ fn open_lease(
     record: &TurnRecord,
 ) -> Result<Access, StoreError> {
     let earlier = store.counted(record.id)?;
-    let families = match &record.families {
-        Some(families) => families.clone(),
-        None => EVERY_FAMILY.map(str::to_owned).into(),
-    };
     let opened = meter
         .open(Lease {
             turn: record.id,
@@ -115,7 +108,7 @@ fn open_lease(
             estimated: earlier
                 .as_ref()
                 .is_some_and(|counted| counted.estimated || counted.open_worst > Usd::ZERO),
-            families,
+            families: record.families.clone(),
             token: earlier.map(|counted| SecretString::from(counted.token)),
         })
         .map_err(|error| StoreError::Disk(std::io::Error::other(error)))?;

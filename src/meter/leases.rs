@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::domain::ids::TurnId;
+use crate::domain::model;
 use crate::domain::money::Usd;
 
 use super::account::{Account, Admitted, Charge, Closed, Count, End, Verdict};
@@ -51,8 +52,8 @@ pub struct Lease {
     pub spent: Usd,
     /// Whether that holds an estimate: true if [`Charge::open_worst`] was not zero.
     pub estimated: bool,
-    /// The model families it may use (`sonnet`), or full names of single models.
-    pub families: Vec<String>,
+    /// The model families it may use (`sonnet`, `claude-opus-4-8`); `None`: every model that has a price.
+    pub families: Option<Vec<String>>,
     /// The token that it had before a restart of the bot; `None`: a new one is made.
     pub token: Option<SecretString>,
 }
@@ -209,7 +210,7 @@ pub(super) struct House {
 pub(super) struct Held {
     turn: TurnId,
     token: SecretString,
-    families: Vec<String>,
+    families: Option<Vec<String>>,
     account: Mutex<Account>,
     limit_told: AtomicBool,
     /// Ends everything that is open for this turn.
@@ -248,11 +249,11 @@ impl House {
 
     /// Returns the price of a model that this turn may use.
     pub(super) fn price(&self, held: &Held, model: &str) -> Result<&Price, Refusal> {
-        let family = self.prices.family_of(model);
-        let may = |allowed: &String| allowed == model || Some(allowed.as_str()) == family;
+        let families = held.families.as_ref();
+        let may = families.is_none_or(|families| model::is_allowed(model, families));
         self.prices
             .price_of(model)
-            .filter(|_| held.families.iter().any(may))
+            .filter(|_| may)
             .ok_or_else(|| Refusal::Model(model.chars().take(100).collect()))
     }
 

@@ -190,7 +190,7 @@ async fn what_this_turn_may_not_use_is_refused_before_it_costs() {
 async fn a_single_model_can_be_allowed_by_its_full_name() {
     let (upstream, house) = start().await;
     let guest = house.admit(&Lease {
-        families: vec!["claude-opus-4-8".into()],
+        families: Some(vec!["claude-opus-4-8".into()]),
         ..lease(1, DOLLAR)
     });
     assert_eq!(
@@ -200,9 +200,29 @@ async fn a_single_model_can_be_allowed_by_its_full_name() {
             .0,
         400
     );
-    let answer = guest.asks(ASK.replace("sonnet-5", "opus-4-8"));
-    upstream.asked().await.answer("200 OK", "", "{}").await;
-    assert_eq!(answer.await.unwrap().status(), 200);
+    for model in ["opus-4-8", "opus-4-8-20260101"] {
+        let answer = guest.asks(ASK.replace("sonnet-5", model));
+        upstream.asked().await.answer("200 OK", "", "{}").await;
+        assert_eq!(answer.await.unwrap().status(), 200);
+    }
+}
+
+#[tokio::test]
+async fn somebody_to_whom_every_model_is_open_may_use_each_that_has_a_price() {
+    let (upstream, house) = start().await;
+    let guest = house.admit(&Lease {
+        families: None,
+        ..lease(1, DOLLAR)
+    });
+    for model in ["claude-mythos-1", "claude-haiku-4-5"] {
+        let answer = guest.asks(ASK.replace("claude-sonnet-5", model));
+        upstream.asked().await.answer("200 OK", "", "{}").await;
+        assert_eq!(answer.await.unwrap().status(), 200);
+    }
+    let (status, _) = guest
+        .hears("/v1/messages", ASK.replace("claude-sonnet-5", "gpt-5"))
+        .await;
+    assert_eq!(status, 400);
 }
 
 #[tokio::test]
