@@ -129,6 +129,18 @@ fn open_lease(
     })
 }
 
+/// Logs what the agent says that a turn cost, where the meter counted something else.
+pub fn note_difference(turn: TurnId, counted: Usd, reported: Option<Usd>) {
+    if let Some(reported) = reported.filter(|reported| *reported != counted) {
+        tracing::info!(
+            %turn,
+            counted = counted.0,
+            reported = reported.0,
+            "the agent's own total, in micro-dollars, differs from what the meter counted"
+        );
+    }
+}
+
 /// What a meter tells, and the tasks that tell it.
 #[derive(Debug)]
 pub struct Told {
