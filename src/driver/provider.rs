@@ -9,9 +9,10 @@ use tokio_util::task::TaskTracker;
 use crate::domain::ids::TurnId;
 use crate::domain::ledger::Counted;
 use crate::domain::money::Usd;
-use crate::domain::turn_record::TurnRecord;
+use crate::domain::turn_record::{Stage, TurnRecord};
 use crate::meter::{Charge, Lease, Meter, MeterEvent};
 use crate::store::{Store, StoreError};
+use crate::turn::alarm::KEY_REFUSED;
 
 use super::alarm;
 use super::house::House;
@@ -72,6 +73,19 @@ impl Provider {
         }
     }
 
+    /// Gives the turns that an earlier process left running their way back before anything else happens: their agents may
+    /// ask at any moment, and to a token that belongs to no turn they are told not to come again.
+    pub fn reopen(&self, store: &Store) -> Result<(), StoreError> {
+        for record in store.unfinished()? {
+            if matches!(record.stage, Stage::Held | Stage::Started)
+                && store.counted(record.id)?.is_some()
+            {
+                self.open(store, &record)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Ends a turn's way to the provider and returns what the meter counted, where there is one.
     pub fn close(&self, store: &Store, turn: TurnId) -> Result<Option<Bill>, StoreError> {
         let Provider::Metered { meter, .. } = self else {
@@ -117,7 +131,7 @@ fn open_lease(
         turn: record.id,
         token: opened.token.expose_secret().to_owned(),
         spent: charge.map_or(Usd::ZERO, |charge| charge.spent),
-        open_worst: Usd::ZERO,
+        open_worst: charge.map_or(Usd::ZERO, |charge| charge.open_worst),
         estimated: charge.is_some_and(|charge| charge.estimated),
     })?;
     Ok(Access {
@@ -192,10 +206,7 @@ async fn take(house: &Arc<House>, event: MeterEvent) {
             Ok(None) => {}
             Err(error) => tracing::error!(%turn, %error, "a turn at its limit cannot be read"),
         },
-        MeterEvent::ProviderRefusesKey => alarm::tell_admins(
-            house,
-            "the provider refuses the bot's key: see `provider.api_key`",
-        ),
+        MeterEvent::ProviderRefusesKey => alarm::tell_admins(house, KEY_REFUSED),
     }
 }
 
