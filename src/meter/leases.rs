@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use secrecy::SecretString;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -15,7 +16,7 @@ use crate::domain::ids::TurnId;
 use crate::domain::model;
 use crate::domain::money::Usd;
 
-use super::account::{Account, Admitted, Charge, Closed, Count, End, Verdict};
+use super::account::{Account, Admission, Admitted, Charge, Closed, Count, End, Verdict};
 use super::ask::Ask;
 use super::forward::Provider;
 use super::price::{Price, Prices};
@@ -265,10 +266,14 @@ impl House {
         price: &Price,
     ) -> Result<(Admitted, oneshot::Receiver<()>), Refusal> {
         let mut account = lock(&held.account);
-        let Some(admitted) = account.admit(ask, price) else {
-            drop(account);
-            self.tell_limit(held);
-            return Err(Refusal::UsedUp);
+        let admitted = match account.admit(ask, price, Instant::now().into_std()) {
+            Admission::Granted(admitted) => admitted,
+            Admission::Later => return Err(Refusal::Crowded),
+            Admission::UsedUp => {
+                drop(account);
+                self.tell_limit(held);
+                return Err(Refusal::UsedUp);
+            }
         };
         let (stored, is_stored) = oneshot::channel();
         self.tell(MeterEvent::Opening {

@@ -55,14 +55,6 @@ impl Price {
             .max(self.cache_write_1h)
             .max(self.cache_read)
     }
-
-    /// Returns the cheapest way in which one million tokens of input can be charged.
-    pub fn cheapest_input(&self) -> Usd {
-        self.input
-            .min(self.cache_write)
-            .min(self.cache_write_1h)
-            .min(self.cache_read)
-    }
 }
 
 /// An exact amount, in millionths of a micro-dollar: tokens times a price per million. Rounded only where it leaves
@@ -97,6 +89,11 @@ impl Cost {
     /// Returns how many tokens can be had for this at `per_million`.
     pub fn buys(self, per_million: Usd) -> u64 {
         self.0.checked_div(per_million.0).unwrap_or(u64::MAX)
+    }
+
+    /// Returns half of it.
+    pub fn half(self) -> Cost {
+        Cost(self.0 / 2)
     }
 
     /// Returns this amount so many times.
