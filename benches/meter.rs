@@ -122,7 +122,7 @@ fn open(meter: &Meter, turn: u64) -> (String, String) {
         hold: Usd(100_000_000),
         spent: Usd::ZERO,
         estimated: false,
-        families: vec!["sonnet".to_owned()],
+        families: Some(vec!["sonnet".to_owned()]),
         token: None,
     };
     let opened = meter.open(lease).unwrap();
@@ -148,7 +148,7 @@ async fn ask(base: String, token: String, body: String) -> (Duration, reqwest::R
 fn body() -> String {
     let words = "a few words ".repeat(8_000);
     format!(
-        r#"{{"model":"claude-sonnet-5","max_tokens":32000,"stream":true,"messages":"{words}"}}"#
+        r#"{{"model":"claude-sonnet-5","max_tokens":32000,"stream":true,"messages":[{{"role":"user","content":"{words}"}}]}}"#
     )
 }
 

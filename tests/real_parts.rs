@@ -14,6 +14,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use innkeeper::domain::money::Usd;
+use innkeeper::meter::{Prices, Usage};
 use innkeeper::store::EntryFilter;
 use serde_json::{Value, json};
 
@@ -230,6 +231,16 @@ async fn the_key_stays_with_the_bot_and_the_token_with_the_turn() {
     let env = house.workspace(&thread).join(".env.txt");
     house.begins(&thread, "looking").await;
     let (token, base) = access(&house, &thread);
+    let mut with_token = 0;
+    for process in house.of_run(&thread, &thread) {
+        let Some(found) = real::memory::holds(process.id, &[KEY, &token]) else {
+            continue;
+        };
+        assert!(!found[0], "the key is in the memory of {}", process.line);
+        with_token += usize::from(found[1]);
+    }
+    // What is there is found: the agent's program knows its token.
+    assert!(with_token > 0, "{}", house.story());
     for (what, text) in everything(&house) {
         assert!(!text.contains(KEY), "the key is in {what}");
         // The agent itself needs the token, and so do its own children; it is in no file and on no command line.
@@ -266,6 +277,121 @@ async fn the_key_stays_with_the_bot_and_the_token_with_the_turn() {
     assert_eq!(house.provider.asked().await.len(), 4);
     let log = real::log();
     assert!(!log.contains(KEY) && !log.contains(&token));
+    house.close().await;
+}
+
+/// Five sub-agents ask at once, and what they write is more than the turn may cost. The provider's own books are the judge.
+#[tokio::test(flavor = "multi_thread")]
+async fn five_sub_agents_at_once_stay_within_the_hold_and_what_was_done_so_far_is_delivered() {
+    const HOLD: Usd = Usd(1_000_000);
+    let looks = |number: u32| {
+        json!({"type": "tool_use", "name": "Agent", "input": {"description": format!("look {number}"),
+            "prompt": format!("look around carefully, number {number}"), "subagent_type": "general-purpose"}})
+    };
+    let begins = json!({"blocks": [
+        {"type": "text", "text": "I made a list first."},
+        {"type": "tool_use", "name": "Bash", "input": {"command": "echo one > list.txt"}}]});
+    // Thirteen thousand tokens, as the meter counts what it sees; none begins before all five were asked for.
+    let much = json!({"blocks": [{"type": "text", "text": "{{repeat:word :7800}}"}], "together": 5, "times": 5,
+        "chunk": 400, "chunk_delay_ms": 20, "usage": {"output_tokens": 13_000}});
+    let scenario = json!({
+        "routes": [{"when": {"first_user_contains": "look around carefully"}, "turns": [much]}],
+        "turns": [begins, {"blocks": (1..6).map(looks).collect::<Vec<_>>()}, says("All looked.")],
+        "usage": {"input_tokens": 10, "cache_creation_input_tokens": 12_000, "cache_read_input_tokens": 0, "output_tokens": 200},
+    });
+    let Some(house) = House::open("sub_agents", scenario).await else {
+        return;
+    };
+    let thread = house.says("data", "@innkeeper look everywhere").await;
+    house.receipt(&thread, 1).await;
+    let bills = house.provider.bills().await;
+    // Each answer was begun, so its input is paid; what was cut is paid as far as it was made.
+    let (mut least, mut most, mut cut) = (Usd::ZERO, Usd::ZERO, 0);
+    let price = *Prices::default().price_of("claude-sonnet-5").unwrap();
+    for (usage, sent) in &bills {
+        let number = |key: &str| usage[key].as_u64().unwrap();
+        let bill = |output: u64| {
+            price.cost(&Usage {
+                input: number("input_tokens"),
+                cache_write: number("cache_creation_input_tokens"),
+                output,
+                ..Usage::default()
+            })
+        };
+        cut += usize::from(sent.is_some());
+        let (low, high) = match sent {
+            Some(sent) => (0, sent.div_ceil(3)),
+            None => (number("output_tokens"), number("output_tokens")),
+        };
+        least = least + bill(low).round();
+        most = most + bill(high).round();
+    }
+    let entry = house.store.entry(turn_of(&thread)).unwrap().unwrap();
+    println!(
+        "hold {HOLD}, booked {}, the provider's own count between {least} and {most}, {} requests, {cut} of them cut",
+        entry.cost,
+        bills.len()
+    );
+    assert!(bills.len() == 7 && cut > 0, "{bills:?}\n{}", house.story());
+    assert!(
+        least <= entry.cost && entry.cost <= most,
+        "{entry:?} {least} {most}"
+    );
+    // The piece of an answer with which the count passes the hold may be as long as what is left of that answer.
+    let one_answer = Usd(13_000 * 15);
+    assert!(entry.cost <= HOLD + one_answer, "{entry:?}");
+    assert!(entry.estimated, "{entry:?}");
+    let messages = house.messages(&thread);
+    let shown: Vec<_> = messages
+        .iter()
+        .map(|message| {
+            let text = message["content"].as_str().unwrap();
+            let names = message["attachments"].as_array().unwrap().iter();
+            let names: Vec<_> = names.map(|it| it["name"].as_str().unwrap()).collect();
+            (text.to_owned(), names.join(" "))
+        })
+        .collect();
+    println!("{shown:#?}");
+    let (answer, files) = shown
+        .iter()
+        .find(|(text, _)| text.contains("the turn reached its limit of $1.00"))
+        .unwrap_or_else(|| panic!("{}", house.story()));
+    assert!(answer.contains("I made a list first."), "{answer}");
+    assert_eq!(files, "list.txt");
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_the_provider_refuses_is_told_to_the_admins_once_and_to_guests_plainly() {
+    let refused = json!({"error": {"status": 401, "type": "authentication_error", "message": "invalid x-api-key",
+        "headers": {"x-should-retry": "false"}}});
+    let scenario = json!({"turns": [refused], "repeat_last": true});
+    let Some(house) = House::open("key_refused", scenario).await else {
+        return;
+    };
+    for _ in 0..2 {
+        let thread = house.says("data", "@innkeeper hello").await;
+        let receipt = house.receipt(&thread, 1).await;
+        assert!(receipt.contains("✗ failed"), "{receipt}");
+        let told = house.messages(&thread).into_iter().find_map(|message| {
+            let text = message["content"].as_str().unwrap();
+            text.contains("The provider does not let me in at the moment. The admins were told.")
+                .then(|| text.to_owned())
+        });
+        let told = told.unwrap_or_else(|| panic!("{}", house.story()));
+        assert!(!told.contains("401") && !told.contains("key"), "{told}");
+        let booked = house.store.entry(turn_of(&thread)).unwrap();
+        assert_eq!(booked.map_or(Usd::ZERO, |entry| entry.cost), Usd::ZERO);
+    }
+    house
+        .until("the admins are told", |house| !house.alarms().is_empty())
+        .await;
+    let alarms = house.alarms();
+    assert!(
+        alarms.len() == 1 && alarms[0].contains("the provider refuses the key"),
+        "{alarms:?}"
+    );
+    assert!(!real::log().contains(KEY));
     house.close().await;
 }
 
@@ -403,6 +529,15 @@ async fn an_answer_that_the_closing_bot_cuts_is_asked_for_again() {
     let entry = house.store.entry(turn_of(&thread)).unwrap().unwrap();
     let theirs = Usd::from_dollars(result["total_cost_usd"].as_f64().unwrap());
     assert!(entry.estimated && entry.cost > theirs, "{entry:?} {result}");
+    let details = house.details(&thread).await;
+    let exact = |amount: Usd| format!("$0.{:06}", amount.0);
+    let both = format!(
+        "Booked: {}. By the agent's own account: {}.",
+        exact(entry.cost),
+        exact(theirs)
+    );
+    assert!(details.contains(&both), "{both}\n{details}");
+    assert!(details.contains(&format!("≈ {}", entry.cost)), "{details}");
     house.close().await;
 }
 

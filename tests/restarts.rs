@@ -16,11 +16,14 @@ mod house;
 mod sight;
 
 use house::{Backend, House};
-use innkeeper::store::Store;
+use innkeeper::domain::money::Usd;
+use innkeeper::store::{EntryFilter, Store};
 use serde_json::{Value, json};
 use sight::{
     answers, ask_for_something_long, booked, go_on, has_receipt, live, say, tally, thread,
 };
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_outlives_its_bot_and_its_live_message_goes_on() {
@@ -56,6 +59,85 @@ async fn a_turn_outlives_its_bot_and_its_live_message_goes_on() {
     assert_eq!(silent, [message]);
     let booked = booked(&mut house).await;
     assert_eq!((booked.len(), &booked), (1, &tally(&house)));
+}
+
+/// An agent that asks the provider once, writes down what it hears, and goes on whatever comes of it.
+const ASKS_ONCE: &str = r#"
+import os, sys, urllib.request
+body = b'{"model":"claude-haiku-4-5","max_tokens":1000,"stream":true,"messages":[]}'
+url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
+request = urllib.request.Request(url, body, {"authorization": "Bearer " + os.environ["ANTHROPIC_AUTH_TOKEN"]})
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+try:
+    with opener.open(request) as answer, open(sys.argv[1], "ab", 0) as heard:
+        while piece := answer.read1():
+            heard.write(piece)
+except Exception as error:
+    print(error, file=sys.stderr)
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_bot_could_not_count_is_charged_to_the_hold_and_called_an_estimate() {
+    let provider = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = provider.local_addr().unwrap();
+    let more = format!("[provider]\nbase_url = \"http://{address}\"\napi_key = \"sk-a-key\"");
+    let mut house = House::start(Backend::Local, &more).await;
+    let (agent, heard) = (house.directory.join("agent"), house.shared("heard"));
+    let scripted = std::fs::read_to_string(&agent).unwrap();
+    let script = house.shared("asks.py");
+    std::fs::write(&script, ASKS_ONCE).unwrap();
+    let asks = format!("python3 '{}' '{}'\nexec", script.display(), heard.display());
+    std::fs::write(&agent, scripted.replace("exec", &asks)).unwrap();
+
+    let asked = say(&house, "please\n!cost 0.25\n!say the answer").await;
+    let (mut stream, _) = provider.accept().await.unwrap();
+    let mut request = Vec::new();
+    while !request.ends_with(b"\"messages\":[]}") {
+        assert_ne!(stream.read_buf(&mut request).await.unwrap(), 0);
+    }
+    let begun = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
+        data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":2000,\"output_tokens\":1}}}\n\n";
+    stream.write_all(begun.as_bytes()).await.unwrap();
+    house
+        .until("the agent hears the answer", |_| {
+            std::fs::read_to_string(&heard).is_ok_and(|text| text.contains("message_start"))
+        })
+        .await;
+    house.kill_bot();
+    house.start_bot();
+    let world = house
+        .until("a receipt", |world| has_receipt(world, &asked))
+        .await;
+    let answers = answers(&world, &asked);
+    assert!(
+        answers.len() == 1 && answers[0].contains("the answer"),
+        "{answers:?}"
+    );
+    let receipt = thread(&world, &asked)
+        .into_iter()
+        .find(|it| house::is_silent(it))
+        .unwrap()["content"]
+        .to_string();
+    house.stop_bot().await.unwrap();
+    let store = Store::open(&house.store()).unwrap();
+    assert!(store.holds().unwrap().is_empty());
+    let entries = store.entries(&EntryFilter::default()).unwrap();
+    // What was stored last may still have been the whole hold, if the killed bot had no time for less.
+    let known = [Usd(2_000 + 5 * 1_000), Usd(1_000_000)];
+    assert!(
+        entries.len() == 1 && entries[0].estimated && known.contains(&entries[0].cost),
+        "{entries:?}"
+    );
+    assert!(
+        receipt.contains(&format!("≈ {}", entries[0].cost)),
+        "{receipt}"
+    );
+    let log = std::fs::read_to_string(house.directory.join("bot.log")).unwrap();
+    assert!(
+        log.contains("differs from what the meter counted")
+            && log.contains(&format!("reported={}", tally(&house)[0])),
+        "{log}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -84,6 +84,7 @@ pub async fn build(
     let mut agent = settings.agent.clone();
     let sandbox = sandbox(settings, &mut agent.command)?;
     let (provider, told) = provider(&settings.provider, &store, &cancel).await?;
+    provider.reopen(&store)?;
     let limits = &settings.rules.limits;
     let rules = Arc::new(settings.rules.clone());
     let catalogue = Arc::new(settings.catalogue.clone());

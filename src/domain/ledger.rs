@@ -6,6 +6,9 @@ use super::ids::{MemberId, Slug, TurnId};
 use super::money::Usd;
 use super::time::{Moment, Month};
 
+/// How an agent is told that what was held for its turn is used up; by these words its failure is known again.
+pub const LIMIT_REACHED: &str = "the limit of this turn is used up";
+
 /// Money reserved for one turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {

@@ -11,6 +11,12 @@ fn belongs(id: &str, family: &str) -> bool {
     !family.is_empty() && format!("-{id}-").contains(&format!("-{family}-"))
 }
 
+/// Returns whether a model, by whichever name, belongs to one of these families.
+pub fn is_allowed(model: &str, families: &[String]) -> bool {
+    let model = model.to_ascii_lowercase();
+    lower(families).iter().any(|family| belongs(&model, family))
+}
+
 /// Returns whether a text can be a model's name at all. It ends up as an argument, so it must not look like an option.
 fn is_well_formed(id: &str) -> bool {
     id.len() <= 100
@@ -133,6 +139,20 @@ mod tests {
         for (asked, families, right) in table {
             let got = choose(asked, &words(families));
             assert_eq!(got.as_deref(), right, "{asked:?} of {families:?}");
+        }
+    }
+
+    #[test]
+    fn a_model_on_the_wire_is_held_against_the_same_families() {
+        let table = [
+            ("claude-sonnet-4-5-20250929", "haiku Sonnet", true),
+            ("Claude-Opus-4-8", "claude-opus-4", true),
+            ("claude-opus-4-8", "haiku sonnet", false),
+            ("claude-mysonnet-4", "sonnet", false),
+            ("claude-opus-4-8", "", false),
+        ];
+        for (model, families, right) in table {
+            assert_eq!(is_allowed(model, &words(families)), right, "{model}");
         }
     }
 

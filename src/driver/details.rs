@@ -11,7 +11,7 @@ use crate::domain::chat::Chat;
 use crate::domain::grant::{Level, Refusal};
 use crate::domain::guest::Person;
 use crate::domain::ids::TurnId;
-use crate::domain::turn_record::{Stage, TurnRecord};
+use crate::domain::turn_record::TurnRecord;
 use crate::present;
 use crate::present::notice;
 use crate::turn::event::Event;
@@ -53,7 +53,13 @@ pub async fn of(house: &Arc<House>, turn: TurnId, by: &Person) -> anyhow::Result
         }
     }
     match tokio::time::timeout(PATIENCE, rebuild(house, &chat, &record)).await {
-        Ok(Ok(turn)) => Ok(file(house, &turn)),
+        Ok(Ok(mut turn)) => {
+            if let Some(booked) = house.store.entry(record.id)? {
+                let (cost, estimated) = (booked.cost, booked.estimated);
+                turn.handle(Event::Metered { cost, estimated }, booked.at);
+            }
+            Ok(file(house, &turn))
+        }
         Ok(Err(error)) => {
             tracing::warn!(turn = %record.id, %error, "the details of a turn cannot be read");
             Ok(Reply::from(notice::details_gone()))
@@ -85,9 +91,6 @@ async fn rebuild(
         if !moved || chunk.state != RunState::Running || (running && chunk.bytes.is_empty()) {
             break;
         }
-    }
-    if let Stage::Settled { cost, .. } = record.stage {
-        turn.handle(Event::Metered(cost), at);
     }
     Ok(turn)
 }

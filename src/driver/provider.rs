@@ -9,16 +9,14 @@ use tokio_util::task::TaskTracker;
 use crate::domain::ids::TurnId;
 use crate::domain::ledger::Counted;
 use crate::domain::money::Usd;
-use crate::domain::turn_record::TurnRecord;
+use crate::domain::turn_record::{Stage, TurnRecord};
 use crate::meter::{Charge, Lease, Meter, MeterEvent};
 use crate::store::{Store, StoreError};
+use crate::turn::alarm::KEY_REFUSED;
 
 use super::alarm;
 use super::house::House;
 use super::hub::Letter;
-
-/// The families of somebody who may use every model that has a price.
-const EVERY_FAMILY: [&str; 4] = ["opus", "sonnet", "haiku", "fable"];
 
 /// The way to the provider.
 #[derive(Debug)]
@@ -75,6 +73,19 @@ impl Provider {
         }
     }
 
+    /// Gives the turns that an earlier process left running their way back before anything else happens: their agents may
+    /// ask at any moment, and to a token that belongs to no turn they are told not to come again.
+    pub fn reopen(&self, store: &Store) -> Result<(), StoreError> {
+        for record in store.unfinished()? {
+            if matches!(record.stage, Stage::Held | Stage::Started)
+                && store.counted(record.id)?.is_some()
+            {
+                self.open(store, &record)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Ends a turn's way to the provider and returns what the meter counted, where there is one.
     pub fn close(&self, store: &Store, turn: TurnId) -> Result<Option<Bill>, StoreError> {
         let Provider::Metered { meter, .. } = self else {
@@ -101,10 +112,6 @@ fn open_lease(
     record: &TurnRecord,
 ) -> Result<Access, StoreError> {
     let earlier = store.counted(record.id)?;
-    let families = match &record.families {
-        Some(families) => families.clone(),
-        None => EVERY_FAMILY.map(str::to_owned).into(),
-    };
     let opened = meter
         .open(Lease {
             turn: record.id,
@@ -115,7 +122,7 @@ fn open_lease(
             estimated: earlier
                 .as_ref()
                 .is_some_and(|counted| counted.estimated || counted.open_worst > Usd::ZERO),
-            families,
+            families: record.families.clone(),
             token: earlier.map(|counted| SecretString::from(counted.token)),
         })
         .map_err(|error| StoreError::Disk(std::io::Error::other(error)))?;
@@ -124,7 +131,7 @@ fn open_lease(
         turn: record.id,
         token: opened.token.expose_secret().to_owned(),
         spent: charge.map_or(Usd::ZERO, |charge| charge.spent),
-        open_worst: Usd::ZERO,
+        open_worst: charge.map_or(Usd::ZERO, |charge| charge.open_worst),
         estimated: charge.is_some_and(|charge| charge.estimated),
     })?;
     Ok(Access {
@@ -134,6 +141,18 @@ fn open_lease(
         )],
         secrets: vec![("ANTHROPIC_AUTH_TOKEN".to_owned(), opened.token)],
     })
+}
+
+/// Logs what the agent says that a turn cost, where the meter counted something else.
+pub fn note_difference(turn: TurnId, counted: Usd, reported: Option<Usd>) {
+    if let Some(reported) = reported.filter(|reported| *reported != counted) {
+        tracing::info!(
+            %turn,
+            counted = counted.0,
+            reported = reported.0,
+            "the agent's own total, in micro-dollars, differs from what the meter counted"
+        );
+    }
 }
 
 /// What a meter tells, and the tasks that tell it.
@@ -187,10 +206,7 @@ async fn take(house: &Arc<House>, event: MeterEvent) {
             Ok(None) => {}
             Err(error) => tracing::error!(%turn, %error, "a turn at its limit cannot be read"),
         },
-        MeterEvent::ProviderRefusesKey => alarm::tell_admins(
-            house,
-            "the provider refuses the bot's key: see `provider.api_key`",
-        ),
+        MeterEvent::ProviderRefusesKey => alarm::tell_admins(house, KEY_REFUSED),
     }
 }
 

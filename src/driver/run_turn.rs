@@ -36,6 +36,7 @@ use super::launch;
 use super::live_message::{self, Last, LiveMessage, Subject};
 use super::newest;
 use super::ports::{Button, Post};
+use super::provider::{self, Bill};
 use super::resume;
 use super::scope;
 use super::slots::Slot;
@@ -197,7 +198,8 @@ impl Running<'_> {
                 self.happen(Event::StopRequested(Stop::Revoked)).await
             }
             Letter::Limit { turn } if turn == self.record.id => {
-                self.happen(Event::StopRequested(Stop::Limit)).await
+                let limit = Stop::Limit(self.record.hold);
+                self.happen(Event::StopRequested(limit)).await
             }
             Letter::Gone => {
                 self.chat.closed = true;
@@ -491,10 +493,14 @@ impl Running<'_> {
             .close(&self.house.store, self.record.id)
             .context("could not read what the meter counted")?
         {
-            Some(bill) => {
-                self.happen(Event::Metered(bill.spent)).await?;
-                let (cost, estimated) = self.turn.cost();
-                (cost, estimated || bill.estimated)
+            Some(Bill { spent, estimated }) => {
+                self.happen(Event::Metered {
+                    cost: spent,
+                    estimated,
+                })
+                .await?;
+                provider::note_difference(self.record.id, spent, self.turn.reported());
+                self.turn.cost()
             }
             None => (cost, estimated),
         };

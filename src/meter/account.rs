@@ -1,6 +1,7 @@
 //! What one turn has spent, what its open requests may still spend, and whether another one fits. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
 
 use crate::domain::ids::TurnId;
 use crate::domain::money::Usd;
@@ -8,6 +9,13 @@ use crate::domain::money::Usd;
 use super::ask::Ask;
 use super::price::{Cost, Price};
 use super::usage::Usage;
+
+/// How long something is reckoned to be in the provider's cache after the request that last used it was let in. The
+/// provider keeps it for five minutes at least.
+const KEPT: Duration = Duration::from_secs(240);
+
+/// Beginnings of requests that are remembered, of the main talk and of sub-agents.
+const BEGINNINGS: usize = 32;
 
 /// What must survive: enough to open the lease again with nothing lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +51,17 @@ pub(super) struct Admitted {
     pub(super) id: u64,
     /// The most output tokens that it may ask for.
     pub(super) output: u64,
+}
+
+/// Whether a request is let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// It is.
+    Granted(Admitted),
+    /// Not beside what is set aside for others that are open: it may fit when those are further.
+    Later,
+    /// No: it does not fit into what is left.
+    UsedUp,
 }
 
 /// How far an answer is counted.
@@ -86,6 +105,8 @@ pub(super) struct Account {
     requests: u64,
     open: BTreeMap<u64, Request>,
     by_model: BTreeMap<String, Cost>,
+    /// What the provider was seen to have in its cache, the newest last.
+    cached: VecDeque<Cached>,
     /// Whether nothing more is let in: the hold was used up once, or the lease is closed.
     over: bool,
 }
@@ -94,9 +115,23 @@ pub(super) struct Account {
 struct Request {
     ask: Ask,
     price: Price,
+    /// What its input is reckoned to cost.
+    input: Cost,
     /// Output tokens asked for.
     output: u64,
+    at: Instant,
     count: Count,
+}
+
+/// A beginning of requests to one model, known to be in the provider's cache.
+#[derive(Debug)]
+struct Cached {
+    model: String,
+    /// See [`Beginning::name`](super::prompt::Beginning::name).
+    name: u64,
+    /// How many tokens it has.
+    tokens: u64,
+    at: Instant,
 }
 
 impl Account {
@@ -110,31 +145,80 @@ impl Account {
             requests: 0,
             open: BTreeMap::new(),
             by_model: BTreeMap::new(),
+            cached: VecDeque::new(),
             over: false,
         }
     }
 
-    /// Lets a request in if its least cost fits into what is left beside the other open ones.
-    pub(super) fn admit(&mut self, ask: &Ask, price: &Price) -> Option<Admitted> {
-        let left = self.hold.less(self.counted());
-        if self.over || ask.least_cost(price) > left {
-            return None;
-        }
-        let output = left
-            .less(ask.least_input_cost(price))
-            .buys(price.output)
-            .min(ask.max_tokens);
+    /// Lets a request in if its input, its searches and a short answer fit into what is left beside all that the other open
+    /// ones have used or set aside.
+    pub(super) fn admit(&mut self, ask: &Ask, price: &Price, now: Instant) -> Admission {
+        let Some((input, output)) = self.fit(ask, price, now) else {
+            let used = self.ended + self.open.values().map(Request::used).sum();
+            let alone = self.input_cost(ask, price, ask.max_tokens, now) + ask.extras(price);
+            let may_fit = !self.over && !self.open.is_empty() && used + alone <= self.hold;
+            return match may_fit {
+                true => Admission::Later,
+                false => Admission::UsedUp,
+            };
+        };
         self.requests += 1;
         let request = Request {
             ask: ask.clone(),
             price: *price,
+            input,
             output,
+            at: now,
             count: Count::default(),
         };
         self.open.insert(self.requests, request);
-        Some(Admitted {
+        Admission::Granted(Admitted {
             id: self.requests,
             output,
+        })
+    }
+
+    /// Returns what the input of a request costs, as reckoned, and the output that may be asked for, if that fits.
+    fn fit(&self, ask: &Ask, price: &Price, now: Instant) -> Option<(Cost, u64)> {
+        let left = self.hold.less(self.counted());
+        let try_with = |input: Cost| {
+            let fits = !self.over && input + ask.extras(price) <= left;
+            let rest = left.less(input + Cost::searches(ask.searches));
+            // What is not seen until it is whole is set aside whole: others must find something beside it.
+            let share = match ask.streamed {
+                true => rest,
+                false => rest.half(),
+            };
+            let output = share.buys(price.output).max(ask.least_output());
+            fits.then_some((input, output.min(ask.max_tokens)))
+        };
+        let (input, output) = try_with(self.input_cost(ask, price, ask.max_tokens, now))?;
+        // A lowered thinking budget makes another request of it, which the cache may not know.
+        let lowered = self.input_cost(ask, price, output, now);
+        if lowered > input {
+            return try_with(lowered);
+        }
+        Some((input, output))
+    }
+
+    /// Returns what the input of a request costs if at most `output` tokens are asked for, as reckoned: what this turn has
+    /// seen to be in the cache is read from there.
+    fn input_cost(&self, ask: &Ask, price: &Price, output: u64, now: Instant) -> Cost {
+        let whole = ask.input_cost(price);
+        let known = |name: u64| {
+            self.cached.iter().rev().find(|cached| {
+                cached.name == name
+                    && cached.model == ask.model
+                    && now.saturating_duration_since(cached.at) < KEPT
+            })
+        };
+        let found = ask
+            .prompt
+            .looked_up(ask.budget(output))
+            .find_map(|beginning| Some((known(beginning.name)?.tokens, beginning.rest)));
+        found.map_or(whole, |(cached, rest)| {
+            let dearest = ask.prompt.dearest(price);
+            whole.min(Cost::of(cached, price.cache_read) + Cost::of(rest, dearest))
         })
     }
 
@@ -164,8 +248,28 @@ impl Account {
         if let End::Answered(count) = end {
             request.count = count;
             self.book(&request);
+            self.remember(&request);
         }
         true
+    }
+
+    /// Remembers what the provider has in its cache after a request.
+    fn remember(&mut self, request: &Request) {
+        let Request { ask, count, .. } = request;
+        let tokens = count.usage.cache_read + count.usage.cache_write;
+        let kept = ask.prompt.kept(ask.budget(request.output));
+        let Some(kept) = kept.filter(|_| count.complete && tokens > 0) else {
+            return;
+        };
+        if self.cached.len() == BEGINNINGS {
+            self.cached.pop_front();
+        }
+        self.cached.push_back(Cached {
+            model: ask.model.clone(),
+            name: kept.name,
+            tokens,
+            at: request.at,
+        });
     }
 
     /// Ends all open requests as far as they are counted, and tells what the turn cost.
@@ -195,7 +299,7 @@ impl Account {
         }
     }
 
-    /// Returns what the ended requests cost and the open ones cost at least.
+    /// Returns what the ended requests cost, and what the open ones have used and have set aside.
     fn counted(&self) -> Cost {
         self.ended + self.open.values().map(Request::least).sum()
     }
@@ -210,29 +314,47 @@ impl Account {
 }
 
 impl Request {
-    /// Returns the least that it costs, as far as is known.
+    /// Returns what it has used and what is set aside for it.
     fn least(&self) -> Cost {
-        if self.count.input_known {
-            self.cost()
-        } else {
-            self.ask.least_cost(&self.price)
+        let Count { complete, .. } = self.count;
+        if complete {
+            return self.cost();
+        }
+        let mut count = self.count;
+        let usage = &mut count.usage;
+        usage.web_searches = usage.web_searches.max(self.ask.searches);
+        if !self.ask.streamed {
+            usage.output = self.output;
+        } else if !count.input_known {
+            usage.output = usage.output.max(self.ask.least_output());
+        }
+        self.cost_at(count)
+    }
+
+    /// Returns what it is known to have used.
+    fn used(&self) -> Cost {
+        match self.count.input_known {
+            true => self.cost(),
+            false => Cost::ZERO,
         }
     }
 
     /// Returns what it costs if it ends as far as it is counted.
     fn cost(&self) -> Cost {
+        self.cost_at(self.count)
+    }
+
+    fn cost_at(&self, count: Count) -> Cost {
         let Count {
             mut usage,
             input_known,
             complete,
-        } = self.count;
+        } = count;
         if !complete {
             usage.output = usage.output.min(self.output);
         }
-        if !input_known {
-            usage.input = self.ask.usual_input();
-        }
-        self.price.cost(&usage)
+        let input = if input_known { Cost::ZERO } else { self.input };
+        input + self.price.cost(&usage)
     }
 
     /// Returns the most that it can cost, as far as is known.
@@ -258,6 +380,8 @@ impl Request {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -272,9 +396,36 @@ mod tests {
     };
 
     fn ask(max_tokens: u64, words: usize) -> Ask {
-        let words = "words ".repeat(words);
-        let body = format!(r#"{{"model":"m","max_tokens":{max_tokens},"messages":"{words}"}}"#);
+        ask_like(max_tokens, &[&"words ".repeat(words)], true)
+    }
+
+    /// Returns a request of which the last message is to be kept.
+    fn ask_like(max_tokens: u64, messages: &[&str], streamed: bool) -> Ask {
+        ask_marked(r#","cache_control":{}"#, max_tokens, messages, streamed)
+    }
+
+    fn ask_marked(mark: &str, max_tokens: u64, messages: &[&str], streamed: bool) -> Ask {
+        let last = messages.len() - 1;
+        let written = messages.iter().enumerate().map(|(index, text)| {
+            let mark = if index == last { mark } else { "" };
+            format!(r#"{{"content":[{{"text":"{text}"{mark}}}]}}"#)
+        });
+        let messages = written.collect::<Vec<_>>().join(",");
+        let body = format!(
+            r#"{{"model":"m","max_tokens":{max_tokens},"stream":{streamed},"messages":[{messages}]}}"#
+        );
         Ask::read(body.as_bytes()).unwrap()
+    }
+
+    fn now() -> Instant {
+        Instant::now()
+    }
+
+    fn granted(admission: Admission) -> Admitted {
+        match admission {
+            Admission::Granted(admitted) => admitted,
+            other => panic!("{other:?}"),
+        }
     }
 
     fn account(hold: u64) -> Account {
@@ -298,7 +449,7 @@ mod tests {
     fn the_sum_of_the_requests_is_what_the_turn_cost() {
         let mut account = account(1_000_000);
         for output in [10, 20, 30] {
-            let admitted = account.admit(&ask(1000, 10), &PRICE).unwrap();
+            let admitted = granted(account.admit(&ask(1000, 10), &PRICE, now()));
             assert!(account.end(admitted.id, End::Answered(count(100, output, true))));
         }
         let closed = account.close();
@@ -310,7 +461,7 @@ mod tests {
     #[test]
     fn a_provider_that_refuses_costs_nothing() {
         let mut account = account(1_000_000);
-        let admitted = account.admit(&ask(1000, 10), &PRICE).unwrap();
+        let admitted = granted(account.admit(&ask(1000, 10), &PRICE, now()));
         account.end(admitted.id, End::Free);
         let closed = account.close();
         assert_eq!((closed.spent, closed.estimated), (Usd::ZERO, false));
@@ -319,8 +470,8 @@ mod tests {
     #[test]
     fn an_end_that_comes_twice_or_after_the_close_changes_nothing() {
         let mut account = account(1_000_000);
-        let first = account.admit(&ask(1000, 10), &PRICE).unwrap().id;
-        let late = account.admit(&ask(1000, 10), &PRICE).unwrap().id;
+        let first = granted(account.admit(&ask(1000, 10), &PRICE, now())).id;
+        let late = granted(account.admit(&ask(1000, 10), &PRICE, now())).id;
         assert!(account.end(first, End::Answered(count(100, 0, true))));
         assert!(!account.end(first, End::Answered(count(100, 0, true))));
         assert_eq!(account.progress(late, count(7, 0, false)), Verdict::GoOn);
@@ -328,36 +479,123 @@ mod tests {
         assert!(!account.end(late, End::Answered(count(900, 900, true))));
         assert_eq!(account.close().spent, closed.spent);
         assert_eq!((closed.spent, closed.estimated), (Usd(107), true));
-        assert_eq!(account.admit(&ask(1000, 10), &PRICE), None);
-    }
-
-    #[test]
-    fn the_output_is_lowered_to_what_is_left() {
-        let ask = ask(32_000, 0);
-        let least_input = Cost::of(ask.least_input(), PRICE.cache_read);
-        assert!(least_input.round() < Usd(5));
         assert_eq!(
-            account(1_000_000).admit(&ask, &PRICE).unwrap().output,
-            32_000
+            account.admit(&ask(1000, 10), &PRICE, now()),
+            Admission::UsedUp
         );
-        assert_eq!(account(50_000).admit(&ask, &PRICE).unwrap().output, 9_999);
-        assert_eq!(account(1_000).admit(&ask, &PRICE), None);
     }
 
     #[test]
-    fn open_requests_share_the_hold() {
-        let mut account = account(3 * 256 * 5 + 100);
+    fn the_output_is_lowered_to_what_is_left_beside_the_input() {
+        let ask = ask(32_000, 0);
+        let input = ask.input_cost(&PRICE).round().0;
+        let output = |hold: u64| granted(account(hold).admit(&ask, &PRICE, now())).output;
+        assert_eq!(output(1_000_000), 32_000);
+        assert_eq!(output(50_000 + input), 10_000);
+        assert_eq!(
+            account(1_000 + input).admit(&ask, &PRICE, now()),
+            Admission::UsedUp
+        );
+    }
+
+    #[test]
+    fn what_is_not_seen_before_it_is_whole_is_set_aside_whole_and_leaves_half() {
+        let whole = ask_like(32_000, &[""], false);
+        let input = whole.input_cost(&PRICE).round().0;
+        let mut account = account(50_000 + input);
+        let first = granted(account.admit(&whole, &PRICE, now()));
+        assert_eq!(first.output, 5_000);
+        assert_eq!(account.counted().round(), Usd(input + 5 * first.output));
+        let second = granted(account.admit(&whole, &PRICE, now()));
+        assert!(second.output < 2_500, "{second:?}");
+    }
+
+    #[test]
+    fn open_requests_share_the_hold_and_one_too_many_comes_back_later() {
         let ask = ask(256, 0);
+        let one = ask.input_cost(&PRICE) + ask.extras(&PRICE);
+        let mut account = account(one.times(3).round().0 + 100);
+        let mut open = Vec::new();
         for _ in 0..3 {
-            account.admit(&ask, &PRICE).unwrap();
+            open.push(granted(account.admit(&ask, &PRICE, now())));
         }
-        assert_eq!(account.admit(&ask, &PRICE), None);
+        assert_eq!(account.admit(&ask, &PRICE, now()), Admission::Later);
+        account.end(open[0].id, End::Free);
+        let again = granted(account.admit(&ask, &PRICE, now()));
+        // Once the money is really gone, no waiting helps.
+        for id in [open[1].id, open[2].id, again.id] {
+            account.end(id, End::Answered(count(400, 200, true)));
+        }
+        assert_eq!(account.admit(&ask, &PRICE, now()), Admission::UsedUp);
+    }
+
+    #[test]
+    fn what_was_seen_to_be_in_the_cache_is_reckoned_as_read_from_there() {
+        let began = now();
+        let long = "words ".repeat(20_000);
+        let mut account = account(100_000);
+        let id = granted(account.admit(&ask_like(1000, &[&long], true), &PRICE, began)).id;
+        let mut seen = count(10, 20, true);
+        (seen.usage.cache_write, seen.usage.cache_read) = (30_000, 1_000);
+        account.end(id, End::Answered(seen));
+        let next = ask_like(1000, &[&long, "and then"], true);
+        let cost = |account: &Account, ask: &Ask, at| {
+            account.input_cost(ask, &PRICE, ask.max_tokens, at).round()
+        };
+        let cached = cost(&account, &next, began);
+        assert!(
+            cached > Usd(3_100) && cached < Usd(3_100 + 700),
+            "{cached:?}"
+        );
+        let fresh = next.input_cost(&PRICE).round();
+        assert!(fresh > Usd(50_000));
+        assert_eq!(cost(&account, &next, began + KEPT), fresh);
+        for (index, letter) in [(0, "W"), (1, "X")] {
+            let mut messages = [long.clone(), "and then".to_owned()];
+            messages[index].replace_range(0..1, letter);
+            let other = ask_like(1000, &[&messages[0], &messages[1]], true);
+            let is_known = cost(&account, &other, began) < Usd(10_000);
+            assert_eq!(is_known, index == 1, "{index}");
+        }
+    }
+
+    #[test]
+    fn a_thinking_budget_that_must_be_lowered_loses_what_the_cache_knows() {
+        let long = "words ".repeat(20_000);
+        let with_budget = |messages: &[&str]| {
+            let body = format!(
+                r#"{{"model":"m","max_tokens":32000,"stream":true,"thinking":{{"budget_tokens":31999}},"messages":[{}]}}"#,
+                messages
+                    .iter()
+                    .map(|text| format!(
+                        r#"{{"content":[{{"text":"{text}","cache_control":{{}}}}]}}"#
+                    ))
+                    .collect::<Vec<_>>()
+                    .join(",")
+            );
+            Ask::read(body.as_bytes()).unwrap()
+        };
+        let mut account = account(300_000);
+        let first = with_budget(&[&long]);
+        let id = granted(account.admit(&first, &PRICE, now())).id;
+        let mut seen = count(10, 20, true);
+        seen.usage.cache_write = 30_000;
+        account.end(id, End::Answered(seen));
+        let next = with_budget(&[&long, "and then"]);
+        let (input, output) = account.fit(&next, &PRICE, now()).unwrap();
+        assert_eq!((input < Cost::from(Usd(10_000)), output), (true, 32_000));
+        account.ended = Cost::from(Usd(150_000));
+        let (input, output) = account.fit(&next, &PRICE, now()).unwrap();
+        assert_eq!(input, next.input_cost(&PRICE));
+        assert!(output < 32_000);
+        account.ended = Cost::from(Usd(290_000));
+        assert_eq!(account.fit(&next, &PRICE, now()), None);
     }
 
     #[test]
     fn what_is_stored_for_an_open_request_is_its_worst_within_the_hold_and_then_less() {
         let mut account = account(100_000);
-        let id = account.admit(&ask(1000, 10), &PRICE).unwrap().id;
+        let id = granted(account.admit(&ask(1000, 10), &PRICE, now())).id;
         assert_eq!(account.charge().open_worst, Usd(100_000));
         let _ = account.progress(id, count(100, 1, false));
         assert_eq!(account.charge().open_worst, Usd(100 + 5000));
@@ -371,21 +609,24 @@ mod tests {
     #[test]
     fn a_lease_opened_again_goes_on_from_what_was_spent() {
         let mut account = Account::new(TurnId(1), Usd(10_000), Usd(9_000), true);
-        assert_eq!(account.admit(&ask(256, 0), &PRICE), None);
+        assert_eq!(
+            account.admit(&ask(256, 0), &PRICE, now()),
+            Admission::UsedUp
+        );
         let closed = account.close();
         assert_eq!((closed.spent, closed.estimated), (Usd(9_000), true));
     }
 
     #[test]
-    fn an_answer_that_never_began_costs_its_usual_input_and_is_an_estimate() {
+    fn an_answer_that_never_began_costs_its_input_as_reckoned_and_is_an_estimate() {
         let mut account = account(1_000_000);
         let ask = ask(1000, 1000);
-        let id = account.admit(&ask, &PRICE).unwrap().id;
+        let id = granted(account.admit(&ask, &PRICE, now())).id;
         account.end(id, End::Answered(Count::default()));
         let closed = account.close();
         assert_eq!(
             (closed.spent, closed.estimated),
-            (Usd(ask.usual_input()), true)
+            (ask.input_cost(&PRICE).round(), true)
         );
     }
 
@@ -397,10 +638,11 @@ mod tests {
         made: u64,
         shown: u64,
         granted: u64,
+        streamed: bool,
         begun: bool,
         /// Whether another one was ever open at the same time.
         shared: bool,
-        /// Input beyond the least, in money.
+        /// Input beyond what it was reckoned to be, in money.
         beyond: Cost,
     }
 
@@ -409,19 +651,43 @@ mod tests {
             Cost::of(self.input, PRICE.input) + Cost::of(self.made, PRICE.output)
         }
 
-        /// What this one may have cost beyond what was counted.
+        /// What this one may have cost beyond what was counted and set aside.
         fn allowance(&self) -> Cost {
-            let unseen = if self.shared { self.granted } else { 0 };
+            let unseen = match self.shared && self.streamed {
+                true => self.granted,
+                false => 0,
+            };
             self.beyond + Cost::of(unseen, PRICE.output)
         }
+
+        fn seen(&self, complete: bool) -> Count {
+            let output = if complete { self.made } else { self.shown };
+            let seen = count(self.input, output, complete);
+            if self.streamed || complete {
+                seen
+            } else {
+                Count::default()
+            }
+        }
     }
+
+    /// Requests of every size, streamed and not, none of which is to be kept in the cache. To read one takes long.
+    static ASKS: LazyLock<Vec<[Ask; 2]>> = LazyLock::new(|| {
+        let of_size = |words: usize| {
+            let text = "words ".repeat(words);
+            [false, true].map(|streamed| ask_marked("", 1, &[&text], streamed))
+        };
+        [0, 100, 1_000, 3_000, 10_000, 30_000].map(of_size).into()
+    });
 
     #[derive(Clone, Debug)]
     enum Step {
         Ask {
-            words: usize,
+            size: usize,
             max_tokens: u64,
-            input: u64,
+            /// Tokens really there, in hundredths of those that were reckoned.
+            truth: u64,
+            streamed: bool,
         },
         Begin(usize),
         Make(usize, u64),
@@ -429,21 +695,24 @@ mod tests {
         Finish(usize),
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn steps(truth: std::ops::Range<u64>) -> impl Strategy<Value = Vec<Step>> {
         let any_open = 0_usize..8;
-        prop_oneof![
-            2 => (0_usize..3000, 1_u64..40_000, 0_u64..30_000)
-                .prop_map(|(words, max_tokens, input)| Step::Ask { words, max_tokens, input }),
+        let step = prop_oneof![
+            2 => (0..ASKS.len(), 1_u64..40_000, truth, prop::bool::weighted(0.8)).prop_map(
+                |(size, max_tokens, truth, streamed)| Step::Ask { size, max_tokens, truth, streamed }
+            ),
             3 => any_open.clone().prop_map(Step::Begin),
             4 => (any_open.clone(), 1_u64..20_000).prop_map(|(which, tokens)| Step::Make(which, tokens)),
             3 => any_open.clone().prop_map(Step::Show),
             2 => any_open.prop_map(Step::Finish),
-        ]
+        ];
+        prop::collection::vec(step, 0..120)
     }
 
     /// A turn, its provider, and what both say.
     struct Play {
         account: Account,
+        seats: usize,
         open: Vec<Truth>,
         paid: Cost,
         over: bool,
@@ -451,13 +720,43 @@ mod tests {
     }
 
     impl Play {
+        fn new(hold: u64, seats: usize) -> Play {
+            Play {
+                account: account(hold),
+                seats,
+                open: Vec::new(),
+                paid: Cost::ZERO,
+                over: false,
+                most_excess: Cost::ZERO,
+            }
+        }
+
+        /// Plays to the end; returns what was really paid and what may have been paid beyond the hold.
+        fn play_all(mut self, steps: Vec<Step>) -> (Cost, Cost) {
+            for step in steps {
+                if self.over {
+                    break;
+                }
+                self.play(step);
+            }
+            let open: Cost = self.open.iter().map(Truth::allowance).sum();
+            let paid = self.paid + self.open.iter().map(Truth::cost).sum();
+            (paid, self.most_excess + open)
+        }
+
         fn play(&mut self, step: Step) {
             match step {
                 Step::Ask {
-                    words,
+                    size,
                     max_tokens,
-                    input,
-                } => self.ask(&ask(max_tokens, words), input),
+                    truth,
+                    streamed,
+                } => {
+                    let mut ask = ASKS[size][usize::from(streamed)].clone();
+                    ask.max_tokens = max_tokens;
+                    let input = ask.prompt.tokens() * truth / 100;
+                    self.ask(&ask, input);
+                }
                 Step::Begin(which) => self.with(which, |truth| truth.begun = true),
                 Step::Make(which, tokens) => self.with(which, |truth| {
                     if truth.begun {
@@ -470,24 +769,25 @@ mod tests {
         }
 
         fn ask(&mut self, ask: &Ask, input: u64) {
-            let admitted = self
-                .account
-                .admit(ask, &PRICE)
-                .filter(|_| self.open.len() < 8);
-            let Some(Admitted { id, output }) = admitted else {
+            if self.open.len() >= self.seats {
+                return;
+            }
+            let Admission::Granted(Admitted { id, output }) =
+                self.account.admit(ask, &PRICE, now())
+            else {
                 return;
             };
-            let least = ask.least_input_cost(&PRICE);
-            let input = input.max(ask.least_input());
+            let reckoned = self.account.open[&id].input;
             self.open.push(Truth {
                 id,
                 input,
                 made: 0,
                 shown: 0,
                 granted: output,
+                streamed: ask.streamed,
                 begun: false,
                 shared: false,
-                beyond: Cost::of(input, PRICE.input).less(least),
+                beyond: Cost::of(input, PRICE.input).less(reckoned),
             });
             let shared = self.open.len() > 1;
             self.open
@@ -500,8 +800,7 @@ mod tests {
                 return;
             };
             change(truth);
-            let seen = count(truth.input, truth.shown, false);
-            let id = truth.id;
+            let (id, seen) = (truth.id, truth.seen(false));
             if truth.begun && self.account.progress(id, seen) == Verdict::UsedUp {
                 self.cut();
             }
@@ -511,18 +810,16 @@ mod tests {
             if which >= self.open.len() || !self.open[which].begun {
                 return;
             }
-            let allowance = self.open[which].allowance();
             let truth = self.open.remove(which);
-            let seen = count(truth.input, truth.made, true);
-            let verdict = self.account.progress(truth.id, seen);
-            self.account.end(truth.id, End::Answered(seen));
+            let verdict = self.account.progress(truth.id, truth.seen(true));
+            self.account.end(truth.id, End::Answered(truth.seen(true)));
             self.paid = self.paid + truth.cost();
             if verdict == Verdict::UsedUp {
                 self.cut();
             }
             if self.account.over {
                 self.over = true;
-                self.most_excess = self.most_excess + allowance;
+                self.most_excess = self.most_excess + truth.allowance();
             }
         }
 
@@ -532,8 +829,10 @@ mod tests {
             self.most_excess = self.open.iter().map(Truth::allowance).sum();
             for truth in std::mem::take(&mut self.open) {
                 self.paid = self.paid + truth.cost();
-                let seen = count(truth.input, truth.shown, false);
-                let seen = if truth.begun { seen } else { Count::default() };
+                let seen = match truth.begun {
+                    true => truth.seen(false),
+                    false => Count::default(),
+                };
                 self.account.end(truth.id, End::Answered(seen));
             }
         }
@@ -545,25 +844,19 @@ mod tests {
         #[test]
         fn no_order_of_events_makes_a_turn_exceed_its_hold_by_more_than_is_stated(
             hold in 0_u64..300_000,
-            steps in prop::collection::vec(step(), 0..120),
+            steps in steps(0..300),
         ) {
-            let mut play = Play {
-                account: account(hold),
-                open: Vec::new(),
-                paid: Cost::ZERO,
-                over: false,
-                most_excess: Cost::ZERO,
-            };
-            for step in steps {
-                if play.over {
-                    break;
-                }
-                play.play(step);
-            }
-            let open: Cost = play.open.iter().map(Truth::allowance).sum();
-            let allowed = play.most_excess + open;
-            let paid = play.paid + play.open.iter().map(Truth::cost).sum();
+            let (paid, allowed) = Play::new(hold, 8).play_all(steps);
             prop_assert!(paid <= Cost::from(Usd(hold)) + allowed, "{paid:?} {allowed:?}");
+        }
+
+        #[test]
+        fn one_request_after_the_other_with_input_as_reckoned_never_exceeds_the_hold(
+            hold in 0_u64..300_000,
+            steps in steps(0..101),
+        ) {
+            let (paid, _) = Play::new(hold, 1).play_all(steps);
+            prop_assert!(paid <= Cost::from(Usd(hold)), "{paid:?}");
         }
     }
 }

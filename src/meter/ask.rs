@@ -7,22 +7,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::price::{Cost, Price};
+use super::prompt::{LARGEST_WINDOW, Messages, Prompt};
 
 /// The most web searches and fetches that one request may allow.
 pub const MOST_SEARCHES: u64 = 20;
-
-/// The largest context window of any model, in tokens: no request has more input than that.
-const LARGEST_WINDOW: u64 = 1_000_000;
-
-/// Bytes of written text that one token takes at most, on the average of a whole request. English and code take three
-/// to four.
-const MOST_BYTES_PER_TOKEN: u64 = 8;
-
-/// Bytes of written text that one token usually takes, on the dear side.
-pub(super) const USUAL_BYTES_PER_TOKEN: u64 = 3;
-
-/// Letters of base64 in a row that are not taken for written text: images and signatures take few tokens for their bytes.
-const BASE64_RUN: usize = 512;
 
 /// The shortest answer that is worth its input, in tokens.
 const LEAST_ANSWER: u64 = 256;
@@ -66,8 +54,10 @@ pub struct Ask {
     pub searches: u64,
     /// The thinking budget, where one is named.
     thinking: Option<u64>,
-    /// Bytes of written text.
-    text: u64,
+    /// Whether its answer comes piece by piece, so that its output shows while it is made.
+    pub(super) streamed: bool,
+    /// Its input.
+    pub(super) prompt: Prompt,
     places: Places,
 }
 
@@ -88,7 +78,17 @@ struct Wire<'a> {
     #[serde(borrow, default)]
     thinking: Option<WireThinking<'a>>,
     #[serde(default)]
-    tools: Option<Vec<WireTool>>,
+    stream: Option<bool>,
+    #[serde(borrow, default)]
+    tools: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tool_choice: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    system: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    output_config: Option<&'a RawValue>,
+    #[serde(default)]
+    messages: Messages,
     #[serde(default)]
     speed: Option<String>,
     #[serde(default)]
@@ -103,6 +103,8 @@ struct Wire<'a> {
 
 #[derive(Deserialize)]
 struct WireThinking<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Option<&'a RawValue>,
     #[serde(borrow, default)]
     budget_tokens: Option<&'a RawValue>,
 }
@@ -118,34 +120,35 @@ struct WireTool {
 impl Ask {
     /// Reads a request's body.
     pub fn read(body: &[u8]) -> Result<Ask, NotAsked> {
-        let wire: Wire<'_> = serde_json::from_slice(body).map_err(unreadable)?;
-        refuse_unpriced(&wire)?;
-        let tools = wire.tools.as_deref().unwrap_or_default();
-        let budget = wire
-            .thinking
-            .as_ref()
-            .and_then(|thinking| thinking.budget_tokens);
+        let text = str::from_utf8(body).map_err(|error| NotAsked::Unreadable(error.to_string()))?;
+        let wire: Wire<'_> = serde_json::from_str(text).map_err(unreadable)?;
+        let tools: Option<Vec<WireTool>> = match wire.tools {
+            Some(tools) => serde_json::from_str(tools.get()).map_err(unreadable)?,
+            None => None,
+        };
+        let tools = tools.unwrap_or_default();
+        refuse_unpriced(&wire, &tools)?;
+        let thinking = wire.thinking.as_ref();
+        let budget = thinking.and_then(|thinking| thinking.budget_tokens);
+        let before = [
+            wire.tools,
+            wire.system,
+            wire.tool_choice,
+            wire.output_config,
+            thinking.and_then(|thinking| thinking.kind),
+        ];
         Ok(Ask {
             max_tokens: number(wire.max_tokens)?,
             thinking: budget.map(number).transpose()?,
-            searches: searches(tools)?,
-            text: written_text(body),
+            searches: searches(&tools)?,
+            streamed: wire.stream.unwrap_or(false),
+            prompt: Prompt::read(text, &before, wire.messages),
             places: Places {
                 max_tokens: place(body, wire.max_tokens),
                 budget: budget.map(|budget| place(body, budget)),
             },
             model: wire.model,
         })
-    }
-
-    /// Returns the least number of input tokens that this can be.
-    pub fn least_input(&self) -> u64 {
-        self.text / MOST_BYTES_PER_TOKEN
-    }
-
-    /// Returns the number of input tokens that this probably is.
-    pub fn usual_input(&self) -> u64 {
-        (self.text / USUAL_BYTES_PER_TOKEN).min(LARGEST_WINDOW)
     }
 
     /// Returns the greatest number of input tokens that this can be: pictures and documents can take more tokens than
@@ -160,14 +163,23 @@ impl Ask {
         self.max_tokens.min(thinking + LEAST_ANSWER)
     }
 
-    /// Returns the least that this can cost.
-    pub fn least_cost(&self, price: &Price) -> Cost {
-        self.least_input_cost(price) + Cost::of(self.least_output(), price.output)
+    /// Returns what its input costs if nothing of it is in the cache, as reckoned from its text.
+    pub fn input_cost(&self, price: &Price) -> Cost {
+        Cost::of(self.prompt.tokens(), self.prompt.dearest(price))
     }
 
-    /// Returns the least that its input can cost: all of it read from the cache.
-    pub fn least_input_cost(&self, price: &Price) -> Cost {
-        Cost::of(self.least_input(), price.cheapest_input())
+    /// Returns what its searches and a short answer cost.
+    pub(super) fn extras(&self, price: &Price) -> Cost {
+        Cost::searches(self.searches) + Cost::of(self.least_output(), price.output)
+    }
+
+    /// Returns the thinking budget that is sent if at most `output` tokens are asked for.
+    pub(super) fn budget(&self, output: u64) -> Option<u64> {
+        let most = match output >= self.max_tokens {
+            true => u64::MAX,
+            false => output.saturating_sub(LEAST_ANSWER),
+        };
+        self.thinking.map(|budget| budget.min(most))
     }
 
     /// Returns the body with at most `output` tokens asked for; a thinking budget is kept below that.
@@ -176,8 +188,8 @@ impl Ask {
             return body;
         }
         let mut edits = vec![(self.places.max_tokens, output)];
-        if let (Some(place), Some(budget)) = (self.places.budget, self.thinking) {
-            edits.push((place, budget.min(output.saturating_sub(LEAST_ANSWER))));
+        if let (Some(place), Some(budget)) = (self.places.budget, self.budget(output)) {
+            edits.push((place, budget));
         }
         edits.sort_unstable();
         let mut lowered = Vec::with_capacity(body.len());
@@ -215,7 +227,7 @@ pub(super) fn model_of(body: &[u8]) -> Result<String, NotAsked> {
     Ok(model)
 }
 
-fn refuse_unpriced(wire: &Wire<'_>) -> Result<(), NotAsked> {
+fn refuse_unpriced(wire: &Wire<'_>, tools: &[WireTool]) -> Result<(), NotAsked> {
     let unpriced = |what: &str| Err(NotAsked::Unpriced(what.to_owned()));
     let is_set = |value: &Option<Value>| value.as_ref().is_some_and(|value| !value.is_null());
     if wire
@@ -245,10 +257,8 @@ fn refuse_unpriced(wire: &Wire<'_>) -> Result<(), NotAsked> {
     if is_set(&wire.fallbacks) {
         return unpriced("fallbacks");
     }
-    let unknown = wire
-        .tools
+    let unknown = tools
         .iter()
-        .flatten()
         .find(|tool| tool.kind.is_some() && !PRICED_TOOLS.iter().any(|priced| tool.is(priced)));
     match unknown.and_then(|tool| tool.kind.as_deref()) {
         Some(kind) => unpriced(&format!("the tool {kind:.60}")),
@@ -279,21 +289,6 @@ fn unreadable(error: serde_json::Error) -> NotAsked {
 fn place(body: &[u8], value: &RawValue) -> (usize, usize) {
     let text = value.get();
     (text.as_ptr() as usize - body.as_ptr() as usize, text.len())
-}
-
-/// Returns how many bytes are not part of a long run of base64.
-fn written_text(body: &[u8]) -> u64 {
-    let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
-    body.split(|byte| !is_base64(byte))
-        .map(|run| {
-            1 + if run.len() < BASE64_RUN {
-                run.len() as u64
-            } else {
-                0
-            }
-        })
-        .sum::<u64>()
-        .saturating_sub(1)
 }
 
 #[cfg(test)]
@@ -416,23 +411,24 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_not_counted_as_written_text() {
-        let picture = "iVBORw0KGgo".repeat(1000);
-        let body =
-            format!(r#"{{"model":"m","max_tokens":1,"messages":["{picture}","look at it"]}}"#);
-        let ask = ask(&body).unwrap();
-        assert!(ask.least_input() < 12, "{}", ask.least_input());
+    fn the_input_is_reckoned_as_if_nothing_were_in_the_cache() {
+        let words = "words ".repeat(4000);
+        let asked = |mark: &str| {
+            let message = format!(r#"{{"content":[{{"text":"{words}"{mark}}}]}}"#);
+            ask(&format!(
+                r#"{{"model":"m","max_tokens":1,"messages":[{message}]}}"#
+            ))
+            .unwrap()
+        };
+        let plain = asked("").input_cost(&PRICE);
+        // Two bytes of six to a token, and something for what stands around them.
+        assert!(plain > Cost::of(8_000, PRICE.input) && plain < Cost::of(8_600, PRICE.input));
+        assert!(asked(r#","cache_control":{}"#).input_cost(&PRICE) > plain);
     }
 
     #[test]
-    fn the_least_cost_is_a_cached_input_and_a_short_answer() {
-        let body = format!(
-            r#"{{"model":"m","max_tokens":100000,"x":"{}"}}"#,
-            "words ".repeat(4000)
-        );
-        let ask = ask(&body).unwrap();
-        assert_eq!(ask.least_input(), body.len() as u64 / 8);
-        let least = Cost::of(ask.least_input(), PRICE.cache_read) + Cost::of(256, PRICE.output);
-        assert_eq!(ask.least_cost(&PRICE), least);
+    fn messages_that_are_no_list_are_an_error() {
+        let body = r#"{"model":"m","max_tokens":1,"messages":"words"}"#;
+        assert!(matches!(ask(body), Err(NotAsked::Unreadable(_))));
     }
 }

@@ -8,13 +8,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use secrecy::SecretString;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::domain::ids::TurnId;
+use crate::domain::model;
 use crate::domain::money::Usd;
 
-use super::account::{Account, Admitted, Charge, Closed, Count, End, Verdict};
+use super::account::{Account, Admission, Admitted, Charge, Closed, Count, End, Verdict};
 use super::ask::Ask;
 use super::forward::Provider;
 use super::price::{Price, Prices};
@@ -51,8 +53,8 @@ pub struct Lease {
     pub spent: Usd,
     /// Whether that holds an estimate: true if [`Charge::open_worst`] was not zero.
     pub estimated: bool,
-    /// The model families it may use (`sonnet`), or full names of single models.
-    pub families: Vec<String>,
+    /// The model families it may use (`sonnet`, `claude-opus-4-8`); `None`: every model that has a price.
+    pub families: Option<Vec<String>>,
     /// The token that it had before a restart of the bot; `None`: a new one is made.
     pub token: Option<SecretString>,
 }
@@ -209,7 +211,7 @@ pub(super) struct House {
 pub(super) struct Held {
     turn: TurnId,
     token: SecretString,
-    families: Vec<String>,
+    families: Option<Vec<String>>,
     account: Mutex<Account>,
     limit_told: AtomicBool,
     /// Ends everything that is open for this turn.
@@ -248,11 +250,11 @@ impl House {
 
     /// Returns the price of a model that this turn may use.
     pub(super) fn price(&self, held: &Held, model: &str) -> Result<&Price, Refusal> {
-        let family = self.prices.family_of(model);
-        let may = |allowed: &String| allowed == model || Some(allowed.as_str()) == family;
+        let families = held.families.as_ref();
+        let may = families.is_none_or(|families| model::is_allowed(model, families));
         self.prices
             .price_of(model)
-            .filter(|_| held.families.iter().any(may))
+            .filter(|_| may)
             .ok_or_else(|| Refusal::Model(model.chars().take(100).collect()))
     }
 
@@ -264,10 +266,14 @@ impl House {
         price: &Price,
     ) -> Result<(Admitted, oneshot::Receiver<()>), Refusal> {
         let mut account = lock(&held.account);
-        let Some(admitted) = account.admit(ask, price) else {
-            drop(account);
-            self.tell_limit(held);
-            return Err(Refusal::UsedUp);
+        let admitted = match account.admit(ask, price, Instant::now().into_std()) {
+            Admission::Granted(admitted) => admitted,
+            Admission::Later => return Err(Refusal::Crowded),
+            Admission::UsedUp => {
+                drop(account);
+                self.tell_limit(held);
+                return Err(Refusal::UsedUp);
+            }
         };
         let (stored, is_stored) = oneshot::channel();
         self.tell(MeterEvent::Opening {

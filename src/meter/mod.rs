@@ -3,7 +3,7 @@
 //!
 //! Each turn gets a path and a token of its own, good from [`Meter::open`] to [`Meter::close`], across restarts of the
 //! bot. A request passes only if its model is one that the turn may use and has a price, if it asks for nothing whose
-//! price is not known, and if its least cost fits into what is left of the hold.
+//! price is not known, and if it fits into what is left of the hold.
 //!
 //! It must never let the provider's key into the sandbox, a log or an error; never forward a request that could cost
 //! something before that possible cost was stored by whoever listens to [`MeterEvent`]; never hold a whole answer.
@@ -11,14 +11,26 @@
 //! # What a turn can exceed its hold by
 //!
 //! The provider tells what an answer's input cost only when the answer begins, and what its output cost only when it
-//! ends. Both are bounded before the request leaves: the input is at least [`Ask::least_input`] and at most
-//! [`Ask::most_input`] tokens, and `max_tokens` is lowered so that the output fits into what is left of the hold. When
-//! the count passes the hold, all open answers of the turn are cut. So a turn exceeds its hold at most by, for each
-//! request that is open at that moment (at most [`SEATS`]): the input that it had beyond the least, its web searches
-//! (each [`WEB_SEARCH`], at most [`MOST_SEARCHES`]), and, where several are open, the output that the
-//! provider made and that no stream has shown yet, which is at most what was left when that request was let in.
-//! A turn that never has two requests open at once exceeds it by one request's input and searches alone. Beyond that
-//! stand only answers that broke off on the provider's side: they are charged at what was seen of them, as an estimate.
+//! ends. So before a request leaves, money is set aside for it: its input as it is reckoned from its text, at the price of
+//! input that is in no cache ([`Ask::input_cost`]), its web searches, and the shortest useful answer; all of the answer if
+//! that is not streamed. It is let in only if that fits beside what the turn's other requests have used and set aside,
+//! and `max_tokens` is lowered to what is left then. One that would fit beside fewer others is told to come back, one that
+//! would not is refused for good. When what is used and set aside passes the hold, all open answers are cut.
+//!
+//! **A turn that has one request open at a time exceeds its hold by nothing**, if each input is as reckoned. Otherwise it
+//! does at most by the following, for each request that is open when the hold is used up (at most [`SEATS`]):
+//!
+//! 1. Input beyond what was reckoned: nothing for text that has three letters, or two figures or signs, to a token (English
+//!    has four letters and more); twice as much again at the very worst, where every single byte is a token. Pages that a web search reads are input too and
+//!    stand in no request: searching must be asked for with a bound, and is not among the agent's tools by default.
+//! 2. What the provider's cache lost. A beginning that this turn's own answers showed to be in the cache is reckoned at the
+//!    price of reading it from there for four minutes; the provider keeps it for at least five. Should it not, that
+//!    beginning costs its full price.
+//! 3. Where several answers are open: output that the provider made and that no stream has shown yet, such as thinking
+//!    that it hides, at most what was left when that request was let in.
+//!
+//! Beyond that stand only answers that broke off on the provider's side: they are charged at what was seen of them, as an
+//! estimate.
 
 mod account;
 mod answer;
@@ -27,6 +39,7 @@ mod forward;
 mod leases;
 mod passage;
 mod price;
+mod prompt;
 mod refusal;
 mod serve;
 mod stream;

@@ -7,6 +7,8 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 
+use crate::domain::ledger::LIMIT_REACHED;
+
 use super::passage::Body;
 
 /// Why the meter does not forward a request, or could not.
@@ -75,7 +77,7 @@ impl Refusal {
             Refusal::NotYours => "this token belongs to no running turn".into(),
             Refusal::Model(model) => format!("the model {model:?} is not available in this turn"),
             Refusal::Request(why) => why.clone(),
-            Refusal::UsedUp => "the limit of this turn is used up".into(),
+            Refusal::UsedUp => LIMIT_REACHED.into(),
             Refusal::Over => "this turn has ended".into(),
             Refusal::TooLarge => "the request is larger than 32 MiB".into(),
             Refusal::Slow => "the request did not arrive in time".into(),

@@ -3,11 +3,13 @@
 use serde::Deserialize;
 
 use super::account::Count;
-use super::ask::USUAL_BYTES_PER_TOKEN;
 use super::usage::{Usage, WireUsage};
 
 /// The longest line that is read. The events that carry numbers are far shorter; a longer one is a piece of an answer.
 const LINE: usize = 16 * 1024;
+
+/// Bytes of written text that one token usually takes, on the dear side.
+const USUAL_BYTES_PER_TOKEN: u64 = 3;
 
 /// Characters of a thinking block's signature for one token of the thinking that it stands for.
 const SIGNATURE_PER_TOKEN: u64 = 4;

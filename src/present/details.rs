@@ -4,6 +4,7 @@ use crate::turn::machine::Turn;
 use crate::turn::work::Step;
 
 use super::live::receipt;
+use super::notice;
 use super::plain::{cut, one_line};
 use super::secrets::scrub;
 use super::step::{fence, input};
@@ -21,6 +22,10 @@ pub fn details(turn: &Turn) -> String {
         cut(&one_line(&facts.title), NAME),
         receipt(turn).trim_start_matches("-# ")
     );
+    let (booked, _) = turn.cost();
+    if let Some(reported) = turn.reported().filter(|reported| *reported != booked) {
+        text.push_str(&format!("\n{}\n", notice::counts_differ(booked, reported)));
+    }
     let roots = turn
         .work()
         .steps()
@@ -94,13 +99,18 @@ mod tests {
         play.did("c", false, "text\n");
         play.starts_in("d", "Odd", json!({}), Some("unknown"));
         play.starts_in("e", "Odd", json!({}), Some("e"));
-        play.tell(Event::Metered(Usd(5_000)));
+        play.tell(Event::Metered {
+            cost: Usd(5_000),
+            estimated: false,
+        });
         play.result(outcome("Done."));
         play.ends(Some(0));
         insta::assert_snapshot!(details(&play.turn), @r#"
         # Turn 42 · The site
 
         ✓ 5 steps · 2 s · $0.0050 · haiku
+
+        Booked: $0.005000. By the agent's own account: $0.031150.
 
         ## 1. Bash ✗ 2 s
 

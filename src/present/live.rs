@@ -226,6 +226,9 @@ fn mark(turn: &Turn) -> String {
         Some(End::NotStarted(Trouble::Attachment { .. })) => "✗ not started: a file is missing",
         Some(End::NotStarted(_)) => "✗ not started",
         Some(End::Stopped(Stop::By(member))) => return format!("■ stopped by <@{member}>"),
+        Some(End::Stopped(Stop::Limit(hold))) => {
+            return format!("■ stopped: limit of {hold} reached");
+        }
         Some(End::Stopped(why)) => stop_mark(*why),
         Some(End::Early { .. }) => "✗ ended early",
         Some(End::Cut) => "✗ broke off",
@@ -240,7 +243,7 @@ fn stop_mark(why: Stop) -> &'static str {
         Stop::By(_) => "■ stopped",
         Stop::TimeUp => "■ stopped: time is up",
         Stop::Silent => "■ stopped: silent for too long",
-        Stop::Limit => "■ stopped: the money is used up",
+        Stop::Limit(_) => "■ stopped: the money is used up",
         Stop::ThreadGone => "■ stopped: the thread is gone",
         Stop::Revoked => "■ stopped: access has ended",
         Stop::WrongMode => "■ stopped: wrong permissions",

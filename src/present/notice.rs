@@ -9,6 +9,7 @@ use regex::Regex;
 
 use crate::domain::grant::{Level, Refusal};
 use crate::domain::ids::{MemberId, Slug, ThreadId};
+use crate::domain::money::Usd;
 use crate::domain::time::Moment;
 use crate::turn::collect::{LeftOut, Plan};
 use crate::turn::end::{End, Failure};
@@ -247,6 +248,16 @@ pub fn end(end: &End) -> Option<String> {
     }
 }
 
+/// Returns what details say of an agent that counts otherwise than the books: both amounts to the micro-dollar.
+pub fn counts_differ(booked: Usd, reported: Usd) -> String {
+    let exact = |amount: Usd| format!("${}.{:06}", amount.0 / 1_000_000, amount.0 % 1_000_000);
+    format!(
+        "Booked: {}. By the agent's own account: {}.",
+        exact(booked),
+        exact(reported)
+    )
+}
+
 /// Returns why a turn was stopped.
 pub fn stopped(why: Stop) -> String {
     match why {
@@ -255,8 +266,8 @@ pub fn stopped(why: Stop) -> String {
         Stop::Silent => {
             "Stopped: nothing was heard of the agent for too long. Ask again to go on.".to_owned()
         }
-        Stop::Limit => {
-            "Stopped: the money held for this turn is used up. Ask again to go on.".to_owned()
+        Stop::Limit(hold) => {
+            format!("Stopped: the turn reached its limit of {hold}. Ask again to go on.")
         }
         Stop::ThreadGone => "Stopped: the thread is gone.".to_owned(),
         Stop::Revoked => "Stopped: the author's access has ended.".to_owned(),
@@ -319,7 +330,7 @@ pub fn failure(failure: &Failure) -> String {
         }
         Failure::Declined => "The model declined this request. Ask in other words, or for something else.".to_owned(),
         Failure::MaxTurns => "The agent made as many calls as one turn may make. Ask again to go on.".to_owned(),
-        Failure::MaxBudget => "The money for this turn is used up. Ask again to go on.".to_owned(),
+        Failure::LimitReached | Failure::MaxBudget => "The money for this turn is used up. Ask again to go on.".to_owned(),
         Failure::SessionLost | Failure::SessionTaken => {
             "This chat's conversation with the agent cannot be continued. `/new` begins a fresh one in this thread.".to_owned()
         }
@@ -559,7 +570,6 @@ mod tests {
 
     use super::*;
     use crate::domain::ids::MemberId;
-    use crate::domain::money::Usd;
     use crate::turn::collect::Skipped;
 
     fn site() -> Slug {

@@ -3,6 +3,10 @@
 use super::end::{End, Failure};
 use super::event::Trouble;
 
+/// What admins are told of a key that the provider does not take, whoever notices it: so they are told once.
+pub const KEY_REFUSED: &str =
+    "the provider refuses the key: renew `provider.api_key` or `provider.oauth_token`";
+
 /// Returns what admins must be told of an end: whatever guests cannot mend.
 pub(super) fn of(end: &End, complaint: &str) -> Option<String> {
     match end {
@@ -38,9 +42,7 @@ fn trouble_alarm(trouble: &Trouble) -> Option<String> {
 
 fn failure_alarm(failure: &Failure) -> Option<&'static str> {
     match failure {
-        Failure::Key => {
-            Some("the provider refuses the key: renew `provider.api_key` or `provider.oauth_token`")
-        }
+        Failure::Key => Some(KEY_REFUSED),
         Failure::Credit => Some("the provider's account has no credit left"),
         Failure::UsageLimit(_) => Some("the provider's usage limit is reached"),
         Failure::Killed => {

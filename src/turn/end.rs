@@ -5,6 +5,7 @@
 
 use crate::agent::event::Outcome;
 use crate::domain::grant::Refusal;
+use crate::domain::ledger::LIMIT_REACHED;
 
 use super::event::{Stop, Trouble};
 use super::work::Work;
@@ -68,6 +69,8 @@ pub enum Failure {
     MaxTurns,
     /// The CLI's own cost limit was reached.
     MaxBudget,
+    /// The meter lets nothing more through: what was held is used up.
+    LimitReached,
     /// The conversation cannot be resumed.
     SessionLost,
     /// The conversation exists already.
@@ -150,7 +153,9 @@ fn by_name(result: &Outcome) -> Option<Failure> {
 
 fn by_words(said: &str, original: &str) -> Option<Failure> {
     let has = |words: &str| said.contains(words);
-    let failure = if has("no conversation found") || has("requires a valid session id") {
+    let failure = if has(LIMIT_REACHED) {
+        Failure::LimitReached
+    } else if has("no conversation found") || has("requires a valid session id") {
         Failure::SessionLost
     } else if has("already in use") {
         Failure::SessionTaken

@@ -34,7 +34,12 @@ pub enum Event {
         line: String,
     },
     /// What the turn has cost up to now, as the meter counted it. Beats whatever the agent reports.
-    Metered(Usd),
+    Metered {
+        /// The amount.
+        cost: Usd,
+        /// Whether a part of it is not known for sure.
+        estimated: bool,
+    },
     /// The tail of what the process wrote beside its stream; comes before `Ended`, where the exit code is not 0.
     Complained(String),
     /// The process is gone and its stream was read to the end. `None`: it ended without leaving its exit code.
@@ -64,8 +69,8 @@ pub enum Stop {
     TimeUp,
     /// It was silent longer than allowed.
     Silent,
-    /// The hold is used up.
-    Limit,
+    /// What was held, this much, is used up.
+    Limit(Usd),
     /// The thread is gone: nobody can read the answer.
     ThreadGone,
     /// The author's grant was taken, or the author suspended.

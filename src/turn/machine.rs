@@ -42,7 +42,8 @@ pub struct Turn {
     hold: Option<Usd>,
     /// What the processes before this one cost, by their own account.
     earlier: Usd,
-    metered: Option<Usd>,
+    /// What the meter counted, and whether that is an estimate.
+    metered: Option<(Usd, bool)>,
     ship_withheld: bool,
     heard: Moment,
     away: Option<Moment>,
@@ -170,17 +171,22 @@ impl Turn {
         if matches!(self.end(), Some(End::Stopped(Stop::Tampered))) {
             // The stream proves nothing any more, so what was reserved is what is booked, unless the meter knows.
             let hold = self.hold.unwrap_or_default();
-            return (self.metered.map_or(hold, |metered| metered.max(hold)), true);
+            return (
+                self.metered.map_or(hold, |(metered, _)| metered.max(hold)),
+                true,
+            );
         }
         if let Some(metered) = self.metered {
-            return (metered, false);
+            return metered;
         }
-        let reported = self
-            .work
-            .result()
-            .map_or(Usd::ZERO, |result| result.total_cost);
-        let cost = self.earlier + reported;
+        let cost = self.reported().unwrap_or(self.earlier);
         (cost, self.has_run() || cost > Usd::ZERO)
+    }
+
+    /// Returns what it cost by the agent's own account; `None`: its last process gave none.
+    pub fn reported(&self) -> Option<Usd> {
+        let result = self.work.result()?;
+        Some(self.earlier + result.total_cost)
     }
 
     /// Returns whether an agent's process was ever there.
@@ -192,7 +198,7 @@ impl Turn {
     pub fn handle(&mut self, event: Event, now: Moment) -> Vec<Effect> {
         match (&self.state, event) {
             (State::Closing { stage, .. }, event) => self.close(*stage, event),
-            (_, Event::Metered(cost)) => self.meter(cost),
+            (_, Event::Metered { cost, estimated }) => self.meter(cost, estimated),
             (_, Event::StopRequested(why)) => self.stop(why, now),
             (_, Event::TimerFired(timer)) => self.on_timer(timer, now),
             (_, Event::Away) => self.go_away(now),
@@ -345,8 +351,9 @@ impl Turn {
         }
     }
 
-    fn meter(&mut self, cost: Usd) -> Vec<Effect> {
-        self.metered = Some(self.metered.unwrap_or_default().max(cost));
+    fn meter(&mut self, cost: Usd, estimated: bool) -> Vec<Effect> {
+        let (before, was) = self.metered.unwrap_or_default();
+        self.metered = Some((before.max(cost), was || estimated));
         vec![]
     }
 
@@ -440,10 +447,7 @@ impl Turn {
     }
 
     fn on_ended(&mut self, exit: Option<i32>, now: Moment) -> Vec<Effect> {
-        let end = match (self.stopping(), &self.state) {
-            (Some(why), _) => End::Stopped(why),
-            (None, _) => end::of(&self.work, exit, &self.complaint),
-        };
+        let end = self.end_with(exit);
         match (&end, self.attempt) {
             (End::Failed(Failure::SessionLost), Attempt::First) if self.facts.resumes => {
                 self.restart(Attempt::Renewed, Effect::RenewSession, now)
@@ -456,7 +460,7 @@ impl Turn {
     }
 
     fn restart(&mut self, attempt: Attempt, remedy: Effect, now: Moment) -> Vec<Effect> {
-        self.earlier = self.cost_reported();
+        self.earlier = self.reported().unwrap_or(self.earlier);
         self.work = Work::default();
         self.attempt = attempt;
         self.session_kept = false;
@@ -468,9 +472,18 @@ impl Turn {
         effects
     }
 
-    fn cost_reported(&self) -> Usd {
-        let reported = self.work.result().map(|result| result.total_cost);
-        self.earlier + reported.unwrap_or_default()
+    /// Tells how a run ended that left this exit code, if any.
+    fn end_with(&self, exit: Option<i32>) -> End {
+        if let Some(why) = self.stopping() {
+            return End::Stopped(why);
+        }
+        match end::of(&self.work, exit, &self.complaint) {
+            // The agent was told so by the meter and ended by itself, before the meter's own word came here.
+            End::Failed(Failure::LimitReached) => {
+                End::Stopped(Stop::Limit(self.hold.unwrap_or_default()))
+            }
+            end => end,
+        }
     }
 
     // ---- Time
@@ -551,10 +564,7 @@ impl Turn {
     }
 
     fn give_up_waiting(&mut self, now: Moment) -> Vec<Effect> {
-        let end = match self.stopping() {
-            Some(why) => End::Stopped(why),
-            None => end::of(&self.work, None, &self.complaint),
-        };
+        let end = self.end_with(None);
         self.finish(end, now)
     }
 
@@ -588,7 +598,7 @@ impl Turn {
         let end = match (&self.state, self.stopping(), self.work.result()) {
             (_, Some(why), _) => End::Stopped(why),
             (State::Starting { .. }, None, _) => End::NotStarted(Trouble::SandboxAway),
-            (_, None, Some(_)) => end::of(&self.work, None, &self.complaint),
+            (_, None, Some(_)) => self.end_with(None),
             (_, None, None) => End::SandboxLost,
         };
         if self.is_worth_collecting(&end) {
@@ -666,7 +676,7 @@ impl Turn {
     fn close(&mut self, stage: Closing, event: Event) -> Vec<Effect> {
         match (stage, event) {
             (Closing::Over, _) => vec![],
-            (_, Event::Metered(cost)) => self.meter(cost),
+            (_, Event::Metered { cost, estimated }) => self.meter(cost, estimated),
             (_, Event::Steered { id, .. }) => {
                 self.untaken.push(id);
                 vec![]

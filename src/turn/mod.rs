@@ -1,6 +1,6 @@
 //! The turn engine: events in, effects out. Pure; it knows neither Discord nor a clock.
 
-mod alarm;
+pub mod alarm;
 pub mod collect;
 pub mod effect;
 pub mod end;

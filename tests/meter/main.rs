@@ -12,7 +12,7 @@ mod real_cli;
 mod upstream;
 
 use innkeeper::domain::money::Usd;
-use innkeeper::meter::{Lease, SEATS};
+use innkeeper::meter::{Ask, Lease, Prices, SEATS};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use house::{ASK, Guest, House, KEY, Told, lease};
@@ -190,7 +190,7 @@ async fn what_this_turn_may_not_use_is_refused_before_it_costs() {
 async fn a_single_model_can_be_allowed_by_its_full_name() {
     let (upstream, house) = start().await;
     let guest = house.admit(&Lease {
-        families: vec!["claude-opus-4-8".into()],
+        families: Some(vec!["claude-opus-4-8".into()]),
         ..lease(1, DOLLAR)
     });
     assert_eq!(
@@ -200,9 +200,29 @@ async fn a_single_model_can_be_allowed_by_its_full_name() {
             .0,
         400
     );
-    let answer = guest.asks(ASK.replace("sonnet-5", "opus-4-8"));
-    upstream.asked().await.answer("200 OK", "", "{}").await;
-    assert_eq!(answer.await.unwrap().status(), 200);
+    for model in ["opus-4-8", "opus-4-8-20260101"] {
+        let answer = guest.asks(ASK.replace("sonnet-5", model));
+        upstream.asked().await.answer("200 OK", "", "{}").await;
+        assert_eq!(answer.await.unwrap().status(), 200);
+    }
+}
+
+#[tokio::test]
+async fn somebody_to_whom_every_model_is_open_may_use_each_that_has_a_price() {
+    let (upstream, house) = start().await;
+    let guest = house.admit(&Lease {
+        families: None,
+        ..lease(1, DOLLAR)
+    });
+    for model in ["claude-mythos-1", "claude-haiku-4-5"] {
+        let answer = guest.asks(ASK.replace("claude-sonnet-5", model));
+        upstream.asked().await.answer("200 OK", "", "{}").await;
+        assert_eq!(answer.await.unwrap().status(), 200);
+    }
+    let (status, _) = guest
+        .hears("/v1/messages", ASK.replace("claude-sonnet-5", "gpt-5"))
+        .await;
+    assert_eq!(status, 400);
 }
 
 #[tokio::test]
@@ -346,12 +366,40 @@ async fn a_request_that_does_not_fit_is_refused_and_the_limit_told_once() {
 #[tokio::test]
 async fn no_more_output_is_asked_for_than_fits() {
     let (upstream, house) = start().await;
-    let guest = house.guest(1, Usd(7_500));
+    let prices = Prices::default();
+    let price = prices.price_of("claude-sonnet-5").unwrap();
+    let input = Ask::read(ASK.as_bytes()).unwrap().input_cost(price).round();
+    let guest = house.guest(1, Usd(input.0 + 7_500));
     let answer = guest.asks(ASK);
     let asked = upstream.asked().await;
-    assert_eq!(asked.json()["max_tokens"], 499);
+    assert_eq!(asked.json()["max_tokens"], 500);
     asked.answer("200 OK", "", "{}").await;
     answer.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_request_that_fits_only_beside_fewer_others_is_told_to_come_back() {
+    let (upstream, mut house) = start().await;
+    let guest = house.guest(1, Usd(9_000));
+    let first = guest.asks(ASK);
+    let asked = upstream.asked().await;
+    let second = guest.post("/v1/messages", ASK).send().await.unwrap();
+    assert_eq!(second.status(), 429);
+    assert_eq!(second.headers()["retry-after"], "1");
+    let text = r#"{"content":[],"usage":{"input_tokens":10,"output_tokens":2}}"#;
+    asked.answer("200 OK", "", text).await;
+    first.await.unwrap().bytes().await.unwrap();
+    house.settles().await;
+    let again = guest.asks(ASK);
+    upstream.asked().await.answer("200 OK", "", text).await;
+    assert_eq!(again.await.unwrap().status(), 200);
+    assert!(
+        !house
+            .told
+            .borrow()
+            .iter()
+            .any(|told| matches!(told, Told::Limit(_)))
+    );
 }
 
 #[tokio::test]
@@ -545,6 +593,52 @@ async fn a_body_that_never_comes_is_not_waited_for() {
     let mut answer = [0; 12];
     raw.read_exact(&mut answer).await.unwrap();
     assert_eq!(&answer, b"HTTP/1.1 408");
+}
+
+/// Once a request is with the provider the clock jumps ahead whenever nothing else can happen.
+#[tokio::test]
+async fn a_provider_that_says_nothing_is_given_up_and_what_it_may_have_cost_is_estimated() {
+    let (upstream, mut house) = start().await;
+    let guest = house.guest(1, DOLLAR);
+    let answer = guest.asks(ASK);
+    let _silent = upstream.asked().await;
+    tokio::time::pause();
+    assert_eq!(answer.await.unwrap().status(), 502);
+    let charge = house.settles().await;
+    assert!(charge.estimated && charge.spent > Usd::ZERO, "{charge:?}");
+}
+
+#[tokio::test]
+async fn an_answer_that_falls_silent_is_passed_as_broken_and_estimated() {
+    let (upstream, mut house) = start().await;
+    let guest = house.guest(1, DOLLAR);
+    let answer = guest.asks(ASK);
+    let mut asked = upstream.asked().await;
+    asked.begin(1000).await;
+    asked.text("123456789").await;
+    let mut answer = answer.await.unwrap();
+    let mut seen = Vec::new();
+    while !seen.ends_with(b"\"123456789\"}}\n\n") {
+        seen.extend_from_slice(&answer.chunk().await.unwrap().unwrap());
+    }
+    tokio::time::pause();
+    assert!(answer.bytes().await.is_err());
+    let charge = house.settles().await;
+    assert_eq!((charge.spent, charge.estimated), (Usd(3_045), true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_never_comes_is_not_waited_for() {
+    let (_upstream, house) = start().await;
+    let mut raw = tokio::net::TcpStream::connect(house.meter.address())
+        .await
+        .unwrap();
+    raw.write_all(b"POST /turn/1/v1/messages HTTP/1.1\r\nhost: m\r\n")
+        .await
+        .unwrap();
+    let mut rest = Vec::new();
+    let _ = raw.read_to_end(&mut rest).await;
+    assert!(rest.is_empty() || rest.starts_with(b"HTTP/1.1 408"));
 }
 
 #[tokio::test]

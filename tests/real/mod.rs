@@ -1,6 +1,8 @@
 //! The whole house with its real parts: the real sandbox server, the real agent's program, the real bot; only Discord and
 //! the provider are stood in for.
 
+#[allow(dead_code, reason = "not every test reads memory")]
+pub(crate) mod memory;
 pub(crate) mod provider;
 pub(crate) mod terminal;
 
@@ -90,6 +92,7 @@ impl House {
         let world = World::demo();
         let member = |name: &str| MemberId(world.member_id(name).unwrap());
         let (olga, ada) = (member("olga"), member("ada"));
+        let general = world.channel_id("general").unwrap();
         let token = world.bot_token().to_owned();
         let guild = world.guild_id();
         let standin = Standin::start(([127, 0, 0, 1], 0).into(), world)
@@ -97,7 +100,7 @@ impl House {
             .unwrap();
         let file = directory.path().join("innkeeper.toml");
         let text = format!(
-            "[discord]\ntoken = {token:?}\napi_url = {:?}\nguilds = [\"{guild}\"]\nowners = [\"{olga}\"]\n\
+            "[discord]\ntoken = {token:?}\napi_url = {:?}\nguilds = [\"{guild}\"]\nowners = [\"{olga}\"]\nadmin_channel = \"{general}\"\n\
              [store]\npath = {:?}\n\
              [sandbox]\nbackend = \"open-terminal\"\nurl = {:?}\napi_key = {API_KEY:?}\n\
              [agent]\ncommand = {:?}\nmodels = [\"sonnet\"]\n{agent_lines}\n\
@@ -192,6 +195,18 @@ impl House {
             .to_owned()
     }
 
+    /// Returns the details of the last turn in a thread, as Ada gets them.
+    #[allow(dead_code, reason = "not every test reads them")]
+    pub(crate) async fn details(&self, thread: &str) -> String {
+        let action =
+            json!({"as": "ada", "do": "command", "in": thread, "name": "details", "options": {}});
+        let reply = self.act(action).await;
+        let url = reply["reply"]["files"][0]["url"].as_str();
+        let url = url.unwrap_or_else(|| panic!("{reply}\n{}", self.story()));
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        client.get(url).send().await.unwrap().text().await.unwrap()
+    }
+
     async fn act(&self, action: Value) -> Value {
         match self.standin.act(&action).await {
             Ok(answer) => answer,
@@ -239,6 +254,15 @@ impl House {
         })
         .await;
         receipts(self).pop().unwrap()
+    }
+
+    /// Returns the bot's messages in the admins' channel.
+    #[allow(dead_code, reason = "not every test is about admins")]
+    pub(crate) fn alarms(&self) -> Vec<String> {
+        let general = World::demo().channel_id("general").unwrap();
+        let said = self.messages(&general.to_string()).into_iter();
+        said.map(|message| message["content"].as_str().unwrap().to_owned())
+            .collect()
     }
 
     /// Returns the bot's messages in a thread.

@@ -76,6 +76,23 @@ impl Provider {
             .collect()
     }
 
+    /// Returns what it would bill for each request: its usage, where it came to the end, else its input; and how many
+    /// characters of output it sent of those that were cut.
+    #[allow(dead_code, reason = "not every test is about money")]
+    pub(crate) async fn bills(&self) -> Vec<(Value, Option<u64>)> {
+        let seen = self.seen().await.into_iter();
+        let billed = seen.filter(|one| one["usage"].is_object());
+        billed
+            .map(|one| {
+                let cut = one["ended"] != true;
+                (
+                    one["usage"].clone(),
+                    cut.then(|| one["sent"].as_u64().unwrap()),
+                )
+            })
+            .collect()
+    }
+
     async fn seen(&self) -> Vec<Value> {
         let url = format!("{}/__fake/requests", self.url);
         let seen = self.client.get(url).send().await.unwrap();

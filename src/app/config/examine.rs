@@ -377,6 +377,10 @@ impl<'a> Examination<'a> {
             &provider.oauth_token,
             &provider.oauth_token_file,
         );
+        if token.is_some() && self.config.agent.confine == sections::Confine::Off {
+            let why = "cannot be used with agent.confine = \"off\": every command of the agent could read the token";
+            self.add(&["provider", "oauth_token"], why.to_owned());
+        }
         token
             .map(Credential::OauthToken)
             .or(key.map(Credential::ApiKey))

@@ -549,6 +549,12 @@ fn a_subscription_token_wins_over_the_key() {
 }
 
 #[test]
+fn a_subscription_token_needs_confinement() {
+    let open = least_and("[provider]\noauth_token = \"o\"\n[agent]\nconfine = \"off\"");
+    insta::assert_snapshot!(faults(&open), @r#"provider.oauth_token cannot be used with agent.confine = "off": every command of the agent could read the token"#);
+}
+
+#[test]
 fn no_secret_shows_in_debug_or_in_a_fault() {
     let text = r#"
     [discord]

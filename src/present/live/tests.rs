@@ -303,6 +303,11 @@ fn a_long_task_list_shows_what_is_still_to_be_done() {
     assert!(text.ends_with("☐ task 12\n-# … 7 tasks more"), "{text}");
 }
 
+fn metered(cost: u64, estimated: bool) -> Event {
+    let cost = Usd(cost);
+    Event::Metered { cost, estimated }
+}
+
 fn receipt_of(prepare: impl FnOnce(&mut Play)) -> String {
     let mut play = Play::running();
     for n in 0..6 {
@@ -321,11 +326,16 @@ fn a_receipt_says_what_a_turn_took() {
         play.result(outcome("Here it is."));
         play.ends(Some(0));
     };
-    let metered = receipt_of(|play| {
-        play.tell(Event::Metered(Usd(31_200)));
+    let counted = receipt_of(|play| {
+        play.tell(metered(31_200, false));
         answered(play);
     });
-    assert_eq!(metered, "-# ✓ 6 steps · 41 s · $0.0312 · haiku");
+    assert_eq!(counted, "-# ✓ 6 steps · 41 s · $0.0312 · haiku");
+    let cut = receipt_of(|play| {
+        play.tell(metered(31_200, true));
+        answered(play);
+    });
+    assert_eq!(cut, "-# ✓ 6 steps · 41 s · ≈ $0.0312 · haiku");
     assert_eq!(
         receipt_of(answered),
         "-# ✓ 6 steps · 41 s · ≈ $0.0312 · haiku"
@@ -335,13 +345,22 @@ fn a_receipt_says_what_a_turn_took() {
 #[test]
 fn a_receipt_says_how_else_a_turn_ended() {
     let stopped = receipt_of(|play| {
-        play.tell(Event::Metered(Usd(10_000)));
+        play.tell(metered(10_000, false));
         play.tell(Event::StopRequested(Stop::By(MemberId(7))));
         play.at(43).ends(Some(0));
     });
     assert_eq!(
         stopped,
         "-# ■ stopped by <@7> · 6 steps · 43 s · $0.01 · haiku"
+    );
+    let used_up = receipt_of(|play| {
+        play.tell(metered(1_000_000, false));
+        play.tell(Event::StopRequested(Stop::Limit(Usd(1_000_000))));
+        play.ends(Some(0));
+    });
+    assert_eq!(
+        used_up,
+        "-# ■ stopped: limit of $1.00 reached · 6 steps · 41 s · $1.00 · haiku"
     );
     let failed = receipt_of(|play| {
         play.result(failed("API Error: Overloaded", None));

@@ -273,11 +273,38 @@ fn the_last_of_several_results_counts_and_its_cost_is_not_added_up() {
 #[test]
 fn the_meter_beats_what_the_agent_reports_and_never_goes_back() {
     let mut stage = Stage::running();
-    stage.tell(Event::Metered(Usd(500)));
-    stage.tell(Event::Metered(Usd(400)));
+    stage.tell(metered(500, false));
+    stage.tell(metered(400, false));
     stage.hear(result("Done.", 31_200));
     stage.tell(Event::Ended(Some(0)));
     assert_eq!(stage.close(), (Usd(500), false));
+    assert_eq!(stage.turn.reported(), Some(Usd(31_200)));
+}
+
+#[test]
+fn what_the_meter_does_not_know_for_sure_is_an_estimate() {
+    let mut stage = Stage::running();
+    stage.hear(result("Done.", 31_200));
+    stage.tell(Event::Ended(Some(0)));
+    stage.tell(metered(31_200, true));
+    assert_eq!(stage.close(), (Usd(31_200), true));
+}
+
+#[test]
+fn an_agent_that_was_told_of_the_limit_and_ended_by_itself_was_stopped_by_the_limit() {
+    let mut stage = Stage::running();
+    let said = "API Error: 400 the limit of this turn is used up";
+    let mut refused = outcome(said, 31_200);
+    refused.is_error = true;
+    stage.hear(Told::Result(refused));
+    stage.tell(Event::Ended(Some(1)));
+    stage.close();
+    assert_eq!(stage.end(), &End::Stopped(Stop::Limit(HOLD)));
+}
+
+fn metered(cost: u64, estimated: bool) -> Event {
+    let cost = Usd(cost);
+    Event::Metered { cost, estimated }
 }
 
 #[test]
@@ -860,7 +887,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         1 => Just(Event::Back),
         8 => any_told().prop_map(Event::Agent),
         1 => Just(Event::Steered { id: "m".into(), line: "{}".into() }),
-        1 => (0..9u64).prop_map(|cost| Event::Metered(Usd(cost))),
+        1 => (0..9u64).prop_map(|cost| metered(cost, cost > 4)),
         1 => Just(Event::Complained("already in use".into())),
         1 => Just(Event::Ended(Some(1))),
         1 => Just(Event::Shrank),
