@@ -148,6 +148,10 @@ impl Desk {
         let after = catch_up::begin(&self.house)?;
         let desk = self.clone();
         self.house.tracker.spawn(async move {
+            // From where is read must outlive this process, whatever else it comes to.
+            if let Err(error) = desk.house.store.flush().await {
+                tracing::error!(%error, "could not note from where is read");
+            }
             let missed = tokio::select! {
                 () = desk.house.cancel.cancelled() => return,
                 missed = desk.house.ports.surface.missed(after) => missed,

@@ -130,6 +130,9 @@ async fn sandbox_server_away_for_twenty_seconds() {
 async fn bot_away_for_two_minutes() {
     println!("the bot away for 120 s, asked in the middle");
     let mut house = House::start(Backend::Local, "").await;
+    house
+        .until("the bot listens", |_| house.has_caught_up())
+        .await;
     house.kill_bot();
     passes(60).await;
     let asked = say(&house, "hello\n!cost 0.01\n!say I was away").await;
