@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use crate::domain::ids::{MemberId, MessageId, TurnId};
+use crate::domain::chat::Listen;
+use crate::domain::ids::{InteractionId, MemberId, MessageId, ThreadId, TurnId};
 use crate::domain::rules::Limits;
 use crate::domain::samples::{ADA, rules};
 use crate::domain::turn_record::Stage;
 
 use super::fakes::{Lodge, Said};
-use super::inbound::{Inbound, InboundStop};
+use super::inbound::{ChatWant, Inbound, InboundChat, InboundStop};
 use super::ports::SurfaceError;
 
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"claude-haiku-4-5","permissionMode":"default","tools":["Bash"]}"#;
@@ -430,17 +431,8 @@ async fn a_locked_thread_leaves_a_word_in_the_channel_above() {
     lodge.surface.fails("post", SurfaceError::Locked);
     lodge.sandbox.emits(&[WORDS, RESULT]);
     lodge.sandbox.ends(0);
-    let said = lodge
-        .surface
-        .until(|said| {
-            texts(said)
-                .iter()
-                .any(|text| text.contains("cannot be written"))
-        })
-        .await;
-    assert!(
-        matches!(said.last(), Some(Said::Post { channel, .. } | Said::Post { channel, .. }) if channel.0 == 600 || turn.0 > 0)
-    );
+    let above = |said: &Said| matches!(said, Said::Post { channel, post, .. } if channel.0 == 600 && post.text.contains("cannot be written"));
+    lodge.surface.until(|said| said.iter().any(above)).await;
     done(&lodge, turn).await;
 }
 
@@ -490,4 +482,65 @@ async fn a_waiting_request_that_is_deleted_never_runs() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(lodge.turn(waiting).unwrap().stage, Stage::Done);
     assert_eq!(lodge.sandbox.starts(), 1);
+}
+
+/// Ada changes how the chat works that this turn opened, and is told that it is so.
+async fn changes(lodge: &mut Lodge, turn: TurnId, want: ChatWant) {
+    let thread = ThreadId(turn.0);
+    let call = InboundChat {
+        id: InteractionId(turn.0 + 1),
+        place: lodge.message(ADA, "", Some(thread)).place,
+        by: crate::domain::samples::person(ADA, &[]),
+        want: want.clone(),
+    };
+    let before = lodge.house.store.chat(thread).unwrap();
+    let reply = lodge.desk.chat_command(call).await;
+    let after = lodge.house.store.chat(thread).unwrap();
+    assert_ne!(before, after, "{want:?}: {reply:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_changed_while_a_thread_waits_for_discord_stays_changed() {
+    let mut lodge = Lodge::open().await;
+    for _ in 0..8 {
+        lodge
+            .surface
+            .fails("open_thread", SurfaceError::Away("503".to_owned()));
+    }
+    let turn = lodge.asks("plot it").await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    changes(&mut lodge, turn, ChatWant::New).await;
+    changes(&mut lodge, turn, ChatWant::Listen(Listen::Mentions)).await;
+    let changed = lodge.house.store.chat(ThreadId(turn.0)).unwrap().unwrap();
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
+    let chat = lodge.house.store.chat(ThreadId(turn.0)).unwrap().unwrap();
+    assert_eq!(chat.opening, None);
+    assert_eq!(chat.listen, Listen::Mentions);
+    assert_eq!(chat.session.id, changed.session.id);
+    assert_eq!(lodge.turn(turn).unwrap().session, Some(changed.session.id));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_changed_while_a_turn_waits_for_a_place_counts_for_it() {
+    let mut lodge = Lodge::open().await;
+    let first = started(&mut lodge).await;
+    let second = lodge.asks("another one").await;
+    let opened = |said: &[Said]| {
+        let threads = said.iter().filter(|it| matches!(it, Said::Thread { .. }));
+        threads.count() == 2
+    };
+    lodge.surface.until(opened).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    changes(&mut lodge, second, ChatWant::New).await;
+    let changed = lodge.house.store.chat(ThreadId(second.0)).unwrap().unwrap();
+    answered(&lodge).await;
+    done(&lodge, first).await;
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 2).await;
+    let chat = lodge.house.store.chat(ThreadId(second.0)).unwrap().unwrap();
+    assert_eq!(chat.session.id, changed.session.id);
+    assert_eq!(
+        lodge.turn(second).unwrap().session,
+        Some(changed.session.id)
+    );
+    assert_eq!(chat.speakers.len(), 1);
 }
