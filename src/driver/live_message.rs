@@ -81,6 +81,12 @@ pub struct Subject {
     pub after: MessageId,
 }
 
+/// What is known of a message whose task panicked.
+const UNKNOWN: Last = Last {
+    message: None,
+    in_doubt: true,
+};
+
 impl LiveMessage {
     /// Starts the task. `existing`: what is known of a message that was made before.
     pub fn start(ports: Ports, crowd: Crowd, subject: Subject, existing: Last) -> LiveMessage {
@@ -128,14 +134,14 @@ impl LiveMessage {
     /// Shows what waits, whatever the pace, then ends all editing.
     pub async fn close_after_last(self) -> Last {
         drop(self.newest);
-        self.task.await.unwrap_or_default()
+        self.task.await.unwrap_or(UNKNOWN)
     }
 
     /// Ends all editing and returns the message, if there is one. A request on its way is waited for.
     pub async fn close(self) -> Last {
         self.closing.cancel();
         drop(self.newest);
-        self.task.await.unwrap_or_default()
+        self.task.await.unwrap_or(UNKNOWN)
     }
 }
 

@@ -30,7 +30,7 @@ use super::deliver;
 use super::follower::{self, News, while_away};
 use super::gate;
 use super::house::House;
-use super::hub::Letter;
+use super::hub::{Letter, Letters};
 use super::joining;
 use super::launch;
 use super::live_message::{self, Last, LiveMessage, Subject};
@@ -62,7 +62,7 @@ pub async fn run(
     house: &Arc<House>,
     chat: Chat,
     record: TurnRecord,
-    letters: &mut mpsc::Receiver<Letter>,
+    letters: &Letters,
 ) -> anyhow::Result<Left> {
     if matches!(record.stage, Stage::Settled { .. }) {
         return deliver::rest(house, &chat, record).await;
@@ -167,15 +167,19 @@ impl Running<'_> {
 
     async fn until_over(
         mut self,
-        letters: &mut mpsc::Receiver<Letter>,
+        letters: &Letters,
         mut news: mpsc::Receiver<News>,
     ) -> anyhow::Result<Left> {
         while !self.over {
             let next = self.next_timer();
             tokio::select! {
                 () = self.house.cancel.cancelled() => return self.leave().await,
-                Some(letter) = letters.recv() => self.read(letter).await?,
+                letter = letters.next() => self.read(letter).await?,
                 Some(news) = news.recv() => self.take(news).await?,
+                Some(ended) = self.jobs.join_next() => {
+                    // What it was to report would be waited for in vain.
+                    ended.context("what runs beside a turn broke off")?;
+                }
                 news = live_news(&mut self.live) => self.live_moved(news).await?,
                 timer = due(next, self.house) => {
                     self.timers.remove(&timer);

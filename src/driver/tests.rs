@@ -544,3 +544,53 @@ async fn what_is_changed_while_a_turn_waits_for_a_place_counts_for_it() {
     );
     assert_eq!(chat.speakers.len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_chat_whose_task_panicked_goes_on_by_itself() {
+    let mut lodge = Lodge::open().await;
+    lodge.surface.breaks("open_thread");
+    let turn = started(&mut lodge).await;
+    lodge
+        .surface
+        .until(|said| texts(said).iter().any(|text| text.contains("Starting")))
+        .await;
+    answered(&lodge).await;
+    done(&lodge, turn).await;
+    let next = lodge.says(ADA, turn, "and again").await;
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 2).await;
+    lodge.sandbox.ends(0);
+    done(&lodge, next).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_whose_delivery_panicked_is_delivered_all_the_same() {
+    for verb in ["post", "edit"] {
+        let mut lodge = Lodge::open().await;
+        let turn = started(&mut lodge).await;
+        lodge
+            .surface
+            .until(|said| texts(said).iter().any(|text| text.contains("Starting")))
+            .await;
+        lodge.surface.breaks(verb);
+        answered(&lodge).await;
+        done(&lodge, turn).await;
+        assert_eq!(lodge.sandbox.starts(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chat_whose_task_failed_is_looked_at_again_until_it_works() {
+    let lodge = Lodge::open().await;
+    let turn = crate::domain::samples::turn(7, ThreadId(9), Stage::Waiting);
+    lodge.house.store.put_turn(&turn).unwrap();
+    lodge
+        .house
+        .hub
+        .tell(&lodge.house, ThreadId(9), super::hub::Letter::Look);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let chat = crate::domain::samples::chat(ThreadId(9));
+    lodge.house.store.put_chat(&chat).unwrap();
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
+    answered(&lodge).await;
+    done(&lodge, turn.id).await;
+}
