@@ -594,3 +594,13 @@ async fn a_chat_whose_task_failed_is_looked_at_again_until_it_works() {
     answered(&lodge).await;
     done(&lodge, turn.id).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_arrival_that_panics_does_not_make_the_desk_deaf() {
+    let mut lodge = Lodge::open().await;
+    let turn = started(&mut lodge).await;
+    lodge.surface.breaks("react");
+    lodge.says(ADA, turn, "and this").await;
+    let next = lodge.says(ADA, turn, "and that").await;
+    assert!(lodge.turn(next).is_some());
+}

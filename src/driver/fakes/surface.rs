@@ -250,7 +250,9 @@ impl Surface for FakeSurface {
         Ok(())
     }
 
-    fn react(&self, _: ChannelId, _: MessageId, _: &'static str) {}
+    fn react(&self, _: ChannelId, _: MessageId, _: &'static str) {
+        let _ = self.failure("react");
+    }
 
     fn unreact(&self, _: ChannelId, _: MessageId, _: &'static str) {}
 
