@@ -460,13 +460,16 @@ impl Running<'_> {
         let _ = self.words.send((self.run_name(), Word::Say { id, line }));
     }
 
+    /// The killing outlives the turn: a sandbox that is away for longer than is waited for comes back with the run.
     fn kill(&mut self) {
         let (house, run, sender) = (self.house.clone(), self.run_name(), self.sender.clone());
-        self.jobs.spawn(async move {
-            let alone = house.is_alone(&run);
-            match while_away(&sender, || house.turns.kill(&run, alone)).await {
-                Ok(()) => {}
-                Err(error) => tracing::error!(turn = %run.turn, %error, "could not make sure that nothing is left running"),
+        self.house.tracker.spawn(async move {
+            let killed = tokio::select! {
+                () = house.cancel.cancelled() => return,
+                killed = while_away(&sender, || house.turns.kill(&run, house.is_alone(&run))) => killed,
+            };
+            if let Err(error) = killed {
+                tracing::error!(turn = %run.turn, %error, "could not make sure that nothing is left running");
             }
             let _ = sender.send(News::Event(Event::Killed)).await;
         });

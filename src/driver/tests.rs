@@ -604,3 +604,29 @@ async fn an_arrival_that_panics_does_not_make_the_desk_deaf() {
     let next = lodge.says(ADA, turn, "and that").await;
     assert!(lodge.turn(next).is_some());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_given_up_is_killed_when_the_sandbox_is_back() {
+    let mut lodge = Lodge::open().await;
+    let turn = at_work(&mut lodge).await;
+    lodge.sandbox.is_away(true);
+    done(&lodge, turn).await;
+    assert_eq!(lodge.sandbox.kills(), 0);
+    lodge.sandbox.is_away(false);
+    lodge.sandbox.until(|sandbox| sandbox.kills() == 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_an_earlier_house_gave_up_does_not_meet_the_chats_next_turn() {
+    let mut lodge = Lodge::open().await;
+    let turn = at_work(&mut lodge).await;
+    lodge.sandbox.is_away(true);
+    done(&lodge, turn).await;
+    let mut lodge = lodge.reopen().await;
+    lodge.sandbox.is_away(false);
+    let next = lodge.says(ADA, turn, "and again").await;
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 2).await;
+    assert_eq!(lodge.sandbox.kills(), 1);
+    answered(&lodge).await;
+    done(&lodge, next).await;
+}
