@@ -322,6 +322,7 @@ impl Running<'_> {
             Effect::Settle { cost, estimated } => return self.settle(cost, estimated).await,
             Effect::Deliver => return self.deliver().await,
             Effect::RenewSession => return self.renew_session().await,
+            Effect::ResumeSession => return self.resume_session().await,
             Effect::KeepSession => return self.keep_session().await,
             Effect::Alarm(what) => super::alarm::tell_admins(self.house, &what),
             Effect::Finish => return self.finish().await,
@@ -384,9 +385,21 @@ impl Running<'_> {
             Ok(amount) => {
                 scope::keep_company(self.house, &mut self.chat, &mut self.record).await?;
                 self.save().await?;
+                self.know_again().await?;
                 self.held(amount).await
             }
             Err(refusal) => self.happen(Event::Refused(refusal)).await,
+        }
+    }
+
+    /// Begins the turn with what was decided just now: its model, its beginning, whether it resumes.
+    async fn know_again(&mut self) -> anyhow::Result<()> {
+        let stopping = self.turn.stopping();
+        let facts = gate::facts_of(self.house, &self.chat, &self.record);
+        self.turn = Turn::new(facts, self.house.now());
+        match stopping {
+            Some(why) => self.happen(Event::StopRequested(why)).await,
+            None => Ok(()),
         }
     }
 
@@ -569,6 +582,15 @@ impl Running<'_> {
                 }
             })
             .context("could not store the chat")?;
+        self.save().await
+    }
+
+    /// The stream of the run before is over: what comes is another run, with a stream of its own.
+    async fn resume_session(&mut self) -> anyhow::Result<()> {
+        self.record.attempt += 1;
+        self.record.seen = 0;
+        self.chat.session.begun = true;
+        self.keep_chat()?;
         self.save().await
     }
 

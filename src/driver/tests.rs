@@ -606,6 +606,22 @@ async fn an_arrival_that_panics_does_not_make_the_desk_deaf() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_that_exists_already_is_resumed_in_a_second_run() {
+    const TAKEN: &str = r#"{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["Session ID s is already in use."],"total_cost_usd":0,"num_turns":0,"duration_ms":1,"stop_reason":null,"session_id":"s"}"#;
+    let mut lodge = Lodge::open().await;
+    let turn = started(&mut lodge).await;
+    lodge.sandbox.emits(&[TAKEN]);
+    lodge.sandbox.ends(1);
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 2).await;
+    answered(&lodge).await;
+    done(&lodge, turn).await;
+    let record = lodge.turn(turn).unwrap();
+    let chat = lodge.house.store.chat(ThreadId(turn.0)).unwrap().unwrap();
+    assert_eq!((record.attempt, record.resumes), (1, true));
+    assert_eq!(record.session, Some(chat.session.id));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_run_that_was_given_up_is_killed_when_the_sandbox_is_back() {
     let mut lodge = Lodge::open().await;
     let turn = at_work(&mut lodge).await;
@@ -629,4 +645,24 @@ async fn a_run_that_an_earlier_house_gave_up_does_not_meet_the_chats_next_turn()
     assert_eq!(lodge.sandbox.kills(), 1);
     answered(&lodge).await;
     done(&lodge, next).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_that_a_turn_waits_for_a_place_is_not_its_own() {
+    let limits = Limits {
+        turn_time: Duration::from_secs(600),
+        ..rules().limits
+    };
+    let mut lodge = Lodge::with(crate::domain::rules::Rules { limits, ..rules() }).await;
+    let first = at_work(&mut lodge).await;
+    let second = lodge.asks("another one").await;
+    tokio::time::sleep(Duration::from_secs(590)).await;
+    lodge.sandbox.emits(&[BASH_DONE]);
+    answered(&lodge).await;
+    done(&lodge, first).await;
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 2).await;
+    lodge.sandbox.emits(&[INIT, BASH]);
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(lodge.turn(second).unwrap().stage, Stage::Started);
+    assert_eq!(lodge.sandbox.kills(), 0);
 }

@@ -449,7 +449,7 @@ impl Turn {
                 self.restart(Attempt::Renewed, Effect::RenewSession, now)
             }
             (End::Failed(Failure::SessionTaken), Attempt::First) if !self.facts.resumes => {
-                self.restart(Attempt::Resumed, Effect::KeepSession, now)
+                self.restart(Attempt::Resumed, Effect::ResumeSession, now)
             }
             _ => self.finish(end, now),
         }

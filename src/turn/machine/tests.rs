@@ -668,7 +668,7 @@ fn a_session_that_exists_already_is_resumed_once() {
     assert_eq!(
         stage.tell(Event::Ended(Some(1))),
         [
-            Effect::KeepSession,
+            Effect::ResumeSession,
             Effect::Start,
             Effect::ShowLive,
             schedule(Timer::WallClock, seconds(1_800)),
