@@ -739,6 +739,9 @@ async fn speak(
         };
         if let Err(error) = while_away(&sender, tell).await {
             tracing::warn!(turn = %run.turn, %error, "could not tell the agent");
+            if let Word::Say { id, .. } = word {
+                let _ = sender.send(News::Event(Event::NotSaid(id.clone()))).await;
+            }
         }
     }
 }
