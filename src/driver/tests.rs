@@ -666,3 +666,26 @@ async fn the_time_that_a_turn_waits_for_a_place_is_not_its_own() {
     assert_eq!(lodge.turn(second).unwrap().stage, Stage::Started);
     assert_eq!(lodge.sandbox.kills(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_the_admins_are_to_be_told_waits_for_discord() {
+    let channel = crate::domain::ids::ChannelId(900);
+    let rules = crate::domain::rules::Rules {
+        admin_channel: Some(channel),
+        ..rules()
+    };
+    let lodge = Lodge::with(rules).await;
+    for _ in 0..3 {
+        let away = SurfaceError::Away("503".to_owned());
+        lodge.surface.fails("post", away);
+    }
+    super::alarm::tell_admins(&lodge.house, "the disk is full");
+    super::alarm::tell_admins(&lodge.house, "the disk is full");
+    lodge.surface.until(|said| texts(said).len() == 1).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let said = lodge.surface.said();
+    assert!(
+        matches!(&said[..], [Said::Post { channel: at, post, .. }] if *at == channel && post.text.contains("the disk is full")),
+        "{said:?}"
+    );
+}
