@@ -86,6 +86,9 @@ pub async fn launch(
         house, chat, record, &run, &probe, shell, &ground, &text, &files,
     )
     .map_err(trouble)?;
+    // Whoever picks the run up must know the token that it was given.
+    let flushed = house.store.flush().await;
+    flushed.map_err(|error| Trouble::Other(error.to_string()))?;
     for _ in 0..STARTS {
         match house.turns.start(&run, &start).await {
             Ok(()) => return Ok(()),

@@ -10,15 +10,12 @@ use crate::domain::ids::TurnId;
 use crate::domain::ledger::Counted;
 use crate::domain::money::Usd;
 use crate::domain::turn_record::TurnRecord;
-use crate::meter::{Charge, Lease, Meter, MeterEvent};
+use crate::meter::{Charge, Lease, Meter, MeterError, MeterEvent};
 use crate::store::{Store, StoreError};
 
 use super::alarm;
 use super::house::House;
 use super::hub::Letter;
-
-/// The families of somebody who may use every model that has a price.
-const EVERY_FAMILY: [&str; 4] = ["opus", "sonnet", "haiku", "fable"];
 
 /// The way to the provider.
 #[derive(Debug)]
@@ -59,9 +56,20 @@ pub struct Bill {
     pub estimated: bool,
 }
 
+/// Why a turn has no way to the provider.
+#[derive(Debug, thiserror::Error)]
+pub enum ProviderError {
+    /// What the meter counted cannot be read or kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The meter does not open.
+    #[error(transparent)]
+    Meter(#[from] MeterError),
+}
+
 impl Provider {
-    /// Gives a turn its way to the provider; after a restart, the same as before.
-    pub fn open(&self, store: &Store, record: &TurnRecord) -> Result<Access, StoreError> {
+    /// Gives a turn its way to the provider; after a restart, the same as before. It is to be flushed before the agent has it.
+    pub fn open(&self, store: &Store, record: &TurnRecord) -> Result<Access, ProviderError> {
         match self {
             Provider::Metered { meter, url } => open_lease(meter, url, store, record),
             Provider::Subscription { token, base_url } => Ok(Access {
@@ -99,26 +107,20 @@ fn open_lease(
     url: &str,
     store: &Store,
     record: &TurnRecord,
-) -> Result<Access, StoreError> {
+) -> Result<Access, ProviderError> {
     let earlier = store.counted(record.id)?;
-    let families = match &record.families {
-        Some(families) => families.clone(),
-        None => EVERY_FAMILY.map(str::to_owned).into(),
-    };
-    let opened = meter
-        .open(Lease {
-            turn: record.id,
-            hold: record.hold,
-            spent: earlier
-                .as_ref()
-                .map_or(Usd::ZERO, |counted| counted.spent + counted.open_worst),
-            estimated: earlier
-                .as_ref()
-                .is_some_and(|counted| counted.estimated || counted.open_worst > Usd::ZERO),
-            families,
-            token: earlier.map(|counted| SecretString::from(counted.token)),
-        })
-        .map_err(|error| StoreError::Disk(std::io::Error::other(error)))?;
+    let opened = meter.open(Lease {
+        turn: record.id,
+        hold: record.hold,
+        spent: earlier
+            .as_ref()
+            .map_or(Usd::ZERO, |counted| counted.spent + counted.open_worst),
+        estimated: earlier
+            .as_ref()
+            .is_some_and(|counted| counted.estimated || counted.open_worst > Usd::ZERO),
+        families: record.families.clone(),
+        token: earlier.map(|counted| SecretString::from(counted.token)),
+    })?;
     let charge = meter.charge(record.id);
     store.put_counted(&Counted {
         turn: record.id,

@@ -51,8 +51,8 @@ pub struct Lease {
     pub spent: Usd,
     /// Whether that holds an estimate: true if [`Charge::open_worst`] was not zero.
     pub estimated: bool,
-    /// The model families it may use (`sonnet`), or full names of single models.
-    pub families: Vec<String>,
+    /// The model families it may use (`sonnet`), or full names of single models; `None`: whatever has a price.
+    pub families: Option<Vec<String>>,
     /// The token that it had before a restart of the bot; `None`: a new one is made.
     pub token: Option<SecretString>,
 }
@@ -209,7 +209,7 @@ pub(super) struct House {
 pub(super) struct Held {
     turn: TurnId,
     token: SecretString,
-    families: Vec<String>,
+    families: Option<Vec<String>>,
     account: Mutex<Account>,
     limit_told: AtomicBool,
     /// Ends everything that is open for this turn.
@@ -252,7 +252,11 @@ impl House {
         let may = |allowed: &String| allowed == model || Some(allowed.as_str()) == family;
         self.prices
             .price_of(model)
-            .filter(|_| held.families.iter().any(may))
+            .filter(|_| {
+                held.families
+                    .as_ref()
+                    .is_none_or(|families| families.iter().any(may))
+            })
             .ok_or_else(|| Refusal::Model(model.chars().take(100).collect()))
     }
 

@@ -116,7 +116,7 @@ pub(crate) fn lease(turn: u64, hold: Usd) -> Lease {
         hold,
         spent: Usd::ZERO,
         estimated: false,
-        families: vec!["sonnet".into()],
+        families: Some(vec!["sonnet".into()]),
         token: None,
     }
 }

@@ -190,7 +190,7 @@ async fn what_this_turn_may_not_use_is_refused_before_it_costs() {
 async fn a_single_model_can_be_allowed_by_its_full_name() {
     let (upstream, house) = start().await;
     let guest = house.admit(&Lease {
-        families: vec!["claude-opus-4-8".into()],
+        families: Some(vec!["claude-opus-4-8".into()]),
         ..lease(1, DOLLAR)
     });
     assert_eq!(
@@ -203,6 +203,22 @@ async fn a_single_model_can_be_allowed_by_its_full_name() {
     let answer = guest.asks(ASK.replace("sonnet-5", "opus-4-8"));
     upstream.asked().await.answer("200 OK", "", "{}").await;
     assert_eq!(answer.await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn a_turn_without_a_list_may_use_whatever_has_a_price() {
+    let (upstream, house) = start().await;
+    let guest = house.admit(&Lease {
+        families: None,
+        ..lease(1, DOLLAR)
+    });
+    for model in ["opus-5", "haiku-4-5", "sonnet-5"] {
+        let answer = guest.asks(ASK.replace("sonnet-5", model));
+        upstream.asked().await.answer("200 OK", "", "{}").await;
+        assert_eq!(answer.await.unwrap().status(), 200, "{model}");
+    }
+    let unknown = ASK.replace("claude-sonnet-5", "gpt-5");
+    assert_eq!(guest.hears("/v1/messages", unknown).await.0, 400);
 }
 
 #[tokio::test]

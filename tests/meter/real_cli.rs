@@ -134,7 +134,7 @@ async fn run_with(guest: &Guest, model: &str, tools: &str, settings: &str) -> Va
 
 async fn guest_of(house: &House, hold: Usd, family: &str) -> Guest {
     house.admit(&Lease {
-        families: vec![family.to_owned()],
+        families: Some(vec![family.to_owned()]),
         ..lease(1, hold)
     })
 }
