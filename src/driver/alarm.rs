@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::ids::TurnId;
+use crate::present::notice;
 
 use super::house::House;
+use super::notices;
 use super::ports::{Nonce, Post};
 
 /// How often the same thing may be told.
 const EVERY: Duration = Duration::from_secs(60 * 60);
 
-/// Posts `what` in the admin channel, where one is configured; the log has it in any case.
+/// Lets `what` be said in the admin channel, where one is configured, as soon as Discord takes it; the log has it in any case.
 pub fn tell_admins(house: &Arc<House>, what: &str) {
     tracing::error!(alarm = what, "admins are needed");
     let Some(channel) = house.rules.admin_channel else {
@@ -23,17 +25,13 @@ pub fn tell_admins(house: &Arc<House>, what: &str) {
         Ok(false) => return,
         Err(error) => tracing::error!(%error, "could not note that admins were told"),
     }
-    let text = house.scrub(&crate::present::notice::alarm(what));
-    let house_ = house.clone();
-    house.tracker.spawn(async move {
-        let post = Post {
-            text,
-            ..Post::default()
-        };
-        // The moment serves as the turn's number: no turn has one so small.
-        let nonce = Nonce::of(TurnId(now.0.unsigned_abs()), "w");
-        if let Err(error) = house_.ports.surface.post(channel, post, nonce).await {
-            tracing::error!(%error, "could not tell the admins");
-        }
-    });
+    let post = Post {
+        text: notice::alarm(what),
+        ..Post::default()
+    };
+    // The moment serves as the turn's number: no turn has one so small.
+    let nonce = Nonce::of(TurnId(now.0.unsigned_abs()), "w");
+    if let Err(error) = notices::say(house, channel, &post, nonce) {
+        tracing::error!(%error, "could not keep what the admins are to be told");
+    }
 }

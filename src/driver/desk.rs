@@ -3,9 +3,12 @@
 //!
 //! Nothing here waits for a turn or for Discord: requests are stored and handed over, notices are said by tasks of their own.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use futures_util::FutureExt as _;
 
 use crate::domain::chat::{Chat, Listen, Opening};
 use crate::domain::grant::{Level, Permit, Refusal};
@@ -89,16 +92,22 @@ impl Desk {
 
     /// Takes in what the gateway reports. To be called in the order of arrival.
     pub async fn inbound(&self, inbound: Inbound) {
-        let outcome = match inbound {
+        match AssertUnwindSafe(self.take_in(inbound)).catch_unwind().await {
+            Ok(Ok(())) => {}
+            // Nothing was let in: a request that could not be stored is a request that was not taken.
+            Ok(Err(error)) => tracing::error!(%error, "could not take in what happened"),
+            // Whoever reports goes on, so that the next arrival is heard.
+            Err(_) => tracing::error!("could not take in what happened: a panic"),
+        }
+    }
+
+    async fn take_in(&self, inbound: Inbound) -> Result<(), StoreError> {
+        match inbound {
             Inbound::Message(message) => self.message(message).await,
             Inbound::Edited { message, text, .. } => self.edited(message, &text).await,
             Inbound::Deleted { messages, .. } => self.deleted(&messages).await,
             Inbound::Gone { channel } => self.gone(channel).await,
             Inbound::NewSession => self.catch_up(),
-        };
-        if let Err(error) = outcome {
-            // Nothing was let in: a request that could not be stored is a request that was not taken.
-            tracing::error!(%error, "could not take in what happened");
         }
     }
 

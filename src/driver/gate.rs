@@ -238,7 +238,10 @@ pub fn facts_of(house: &House, chat: &Chat, record: &TurnRecord) -> TurnFacts {
         project: record.project.clone(),
         title,
         mode: permission_mode(&house.agent).to_owned(),
-        resumes: chat.session.begun,
+        resumes: match record.session {
+            Some(_) => record.resumes,
+            None => chat.session.begun,
+        },
         limits: TurnLimits {
             turn_time: limits.turn_time,
             silence: limits.silence,

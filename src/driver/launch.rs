@@ -86,11 +86,23 @@ pub async fn launch(
         house, chat, record, &run, &probe, shell, &ground, &text, &files,
     )
     .map_err(trouble)?;
+    // Whoever picks the run up must know the token that it was given.
+    let flushed = house.store.flush().await;
+    flushed.map_err(|error| Trouble::Other(error.to_string()))?;
     for _ in 0..STARTS {
         match house.turns.start(&run, &start).await {
             Ok(()) => return Ok(()),
             Err(StartError::AgentMissing) => return Err(Trouble::AgentMissing),
             Err(StartError::Workspace(why)) => return Err(Trouble::Workspace(why)),
+            Err(StartError::NotAlone(others)) => {
+                // Their turns are over for people: given up while the sandbox was away.
+                for other in others {
+                    tracing::warn!(turn = %other.turn, "an earlier run of the chat still goes on and is killed");
+                    while_away(news, || house.turns.kill(&other, false))
+                        .await
+                        .map_err(trouble)?;
+                }
+            }
             Err(StartError::Sandbox(SandboxError::Away(_))) => {
                 // Whether it was started is not known; to start again is safe, and this waits until the sandbox is back.
                 tokio::time::sleep(BETWEEN_STARTS).await;

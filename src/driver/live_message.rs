@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::domain::ids::{ChannelId, MessageId, TurnId};
 
@@ -57,7 +57,8 @@ pub enum News {
 pub struct LiveMessage {
     newest: watch::Sender<Option<Post>>,
     news: mpsc::Receiver<News>,
-    closing: CancellationToken,
+    /// Ends all editing when it goes: whoever comes after edits the same message.
+    closing: DropGuard,
     task: JoinHandle<Last>,
 }
 
@@ -81,6 +82,12 @@ pub struct Subject {
     pub after: MessageId,
 }
 
+/// What is known of a message whose task panicked.
+const UNKNOWN: Last = Last {
+    message: None,
+    in_doubt: true,
+};
+
 impl LiveMessage {
     /// Starts the task. `existing`: what is known of a message that was made before.
     pub fn start(ports: Ports, crowd: Crowd, subject: Subject, existing: Last) -> LiveMessage {
@@ -101,7 +108,7 @@ impl LiveMessage {
         LiveMessage {
             newest,
             news,
-            closing,
+            closing: closing.drop_guard(),
             task,
         }
     }
@@ -125,17 +132,18 @@ impl LiveMessage {
         }
     }
 
-    /// Shows what waits, whatever the pace, then ends all editing.
+    /// Shows what waits, then ends all editing; while Discord is away, for as long as this is waited for.
     pub async fn close_after_last(self) -> Last {
+        let _closing = self.closing;
         drop(self.newest);
-        self.task.await.unwrap_or_default()
+        self.task.await.unwrap_or(UNKNOWN)
     }
 
     /// Ends all editing and returns the message, if there is one. A request on its way is waited for.
     pub async fn close(self) -> Last {
-        self.closing.cancel();
+        drop(self.closing);
         drop(self.newest);
-        self.task.await.unwrap_or_default()
+        self.task.await.unwrap_or(UNKNOWN)
     }
 }
 
@@ -151,9 +159,11 @@ struct Keeper {
 }
 
 /// Whether there is any use in showing more.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Onward {
     Yes,
+    /// What could not be shown is to be tried again, or what is newer by then.
+    Again,
     No,
 }
 
@@ -165,11 +175,19 @@ impl Keeper {
     ) -> Last {
         self.crowd.0.fetch_add(1, Ordering::Relaxed);
         let mut earliest = Instant::now();
-        loop {
+        let mut onward = Onward::Yes;
+        while onward != Onward::No {
+            let again = onward == Onward::Again;
+            let anew = async {
+                match again {
+                    true => Ok(()),
+                    false => states.changed().await,
+                }
+            };
             tokio::select! {
                 biased;
                 () = closing.cancelled() => break,
-                changed = states.changed() => if changed.is_err() { break },
+                changed = anew => if changed.is_err() { break },
             }
             tokio::select! {
                 biased;
@@ -180,11 +198,10 @@ impl Keeper {
                 continue;
             };
             if self.shown.as_ref() == Some(&post) {
+                onward = Onward::Yes;
                 continue;
             }
-            if self.show(post).await == Onward::No {
-                break;
-            }
+            onward = self.show(post).await;
             earliest = Instant::now() + self.pace.max(self.crowd.pace());
         }
         self.crowd.0.fetch_sub(1, Ordering::Relaxed);
@@ -207,7 +224,7 @@ impl Keeper {
                         self.shown = Some(post);
                         Onward::Yes
                     }
-                    Err(_) => Onward::Yes,
+                    Err(_) => Onward::Again,
                 }
             }
             Err(SurfaceError::ChannelGone) => {
@@ -216,7 +233,7 @@ impl Keeper {
             }
             Err(SurfaceError::Away(_)) => {
                 self.pace = (self.pace * 2).min(SLOWEST);
-                Onward::Yes
+                Onward::Again
             }
             Err(error) => {
                 tracing::warn!(turn = %self.subject.turn, %error, "the live message stops");
@@ -480,6 +497,37 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_state_that_could_not_be_shown_is_tried_again_though_nothing_newer_comes() {
+        let (surface, live) = start();
+        surface.fails("post", SurfaceError::Away("503".to_owned()));
+        live.show(text("one"));
+        surface.until(|said| posts(said) == 1).await;
+        for _ in 0..3 {
+            surface.fails("edit", SurfaceError::Away("503".to_owned()));
+        }
+        live.show(text("two"));
+        surface.until(|said| edits(said) == ["two"]).await;
+        surface.fails("edit", SurfaceError::Away("503".to_owned()));
+        live.show(text("last"));
+        live.close_after_last().await;
+        assert_eq!(edits(&surface.said()), ["two", "last"]);
+        assert_eq!(posts(&surface.said()), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_nobody_holds_any_more_says_nothing() {
+        let (surface, live) = start();
+        live.show(text("one"));
+        surface.until(|said| posts(said) == 1).await;
+        surface.fails("edit", SurfaceError::Away("503".to_owned()));
+        live.show(text("two"));
+        tokio::time::sleep(PACE * 2).await;
+        drop(live);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(edits(&surface.said()), Vec::<String>::new());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_message_that_an_earlier_process_made_is_found_and_goes_on() {
         let in_doubt = Last {
             message: None,
@@ -510,7 +558,7 @@ mod tests {
         live.show(text("one"));
         tokio::time::sleep(Duration::from_secs(1)).await;
         live.show(text("two"));
-        tokio::time::sleep(Duration::from_secs(10)).await;
+        tokio::time::sleep(Duration::from_secs(4)).await;
         assert_eq!(posts(&surface.said()), 0);
         let last = live.close().await;
         assert_eq!((last.message, last.in_doubt), (None, true));

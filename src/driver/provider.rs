@@ -10,7 +10,7 @@ use crate::domain::ids::TurnId;
 use crate::domain::ledger::Counted;
 use crate::domain::money::Usd;
 use crate::domain::turn_record::{Stage, TurnRecord};
-use crate::meter::{Charge, Lease, Meter, MeterEvent};
+use crate::meter::{Charge, Lease, Meter, MeterError, MeterEvent};
 use crate::store::{Store, StoreError};
 use crate::turn::alarm::KEY_REFUSED;
 
@@ -57,9 +57,20 @@ pub struct Bill {
     pub estimated: bool,
 }
 
+/// Why a turn has no way to the provider.
+#[derive(Debug, thiserror::Error)]
+pub enum ProviderError {
+    /// What the meter counted cannot be read or kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The meter does not open.
+    #[error(transparent)]
+    Meter(#[from] MeterError),
+}
+
 impl Provider {
-    /// Gives a turn its way to the provider; after a restart, the same as before.
-    pub fn open(&self, store: &Store, record: &TurnRecord) -> Result<Access, StoreError> {
+    /// Gives a turn its way to the provider; after a restart, the same as before. It is to be flushed before the agent has it.
+    pub fn open(&self, store: &Store, record: &TurnRecord) -> Result<Access, ProviderError> {
         match self {
             Provider::Metered { meter, url } => open_lease(meter, url, store, record),
             Provider::Subscription { token, base_url } => Ok(Access {
@@ -75,7 +86,7 @@ impl Provider {
 
     /// Gives the turns that an earlier process left running their way back before anything else happens: their agents may
     /// ask at any moment, and to a token that belongs to no turn they are told not to come again.
-    pub fn reopen(&self, store: &Store) -> Result<(), StoreError> {
+    pub fn reopen(&self, store: &Store) -> Result<(), ProviderError> {
         for record in store.unfinished()? {
             if matches!(record.stage, Stage::Held | Stage::Started)
                 && store.counted(record.id)?.is_some()
@@ -110,22 +121,20 @@ fn open_lease(
     url: &str,
     store: &Store,
     record: &TurnRecord,
-) -> Result<Access, StoreError> {
+) -> Result<Access, ProviderError> {
     let earlier = store.counted(record.id)?;
-    let opened = meter
-        .open(Lease {
-            turn: record.id,
-            hold: record.hold,
-            spent: earlier
-                .as_ref()
-                .map_or(Usd::ZERO, |counted| counted.spent + counted.open_worst),
-            estimated: earlier
-                .as_ref()
-                .is_some_and(|counted| counted.estimated || counted.open_worst > Usd::ZERO),
-            families: record.families.clone(),
-            token: earlier.map(|counted| SecretString::from(counted.token)),
-        })
-        .map_err(|error| StoreError::Disk(std::io::Error::other(error)))?;
+    let opened = meter.open(Lease {
+        turn: record.id,
+        hold: record.hold,
+        spent: earlier
+            .as_ref()
+            .map_or(Usd::ZERO, |counted| counted.spent + counted.open_worst),
+        estimated: earlier
+            .as_ref()
+            .is_some_and(|counted| counted.estimated || counted.open_worst > Usd::ZERO),
+        families: record.families.clone(),
+        token: earlier.map(|counted| SecretString::from(counted.token)),
+    })?;
     let charge = meter.charge(record.id);
     store.put_counted(&Counted {
         turn: record.id,

@@ -30,7 +30,7 @@ use super::deliver;
 use super::follower::{self, News, while_away};
 use super::gate;
 use super::house::House;
-use super::hub::Letter;
+use super::hub::{Letter, Letters};
 use super::joining;
 use super::launch;
 use super::live_message::{self, Last, LiveMessage, Subject};
@@ -63,7 +63,7 @@ pub async fn run(
     house: &Arc<House>,
     chat: Chat,
     record: TurnRecord,
-    letters: &mut mpsc::Receiver<Letter>,
+    letters: &Letters,
 ) -> anyhow::Result<Left> {
     if matches!(record.stage, Stage::Settled { .. }) {
         return deliver::rest(house, &chat, record).await;
@@ -168,15 +168,19 @@ impl Running<'_> {
 
     async fn until_over(
         mut self,
-        letters: &mut mpsc::Receiver<Letter>,
+        letters: &Letters,
         mut news: mpsc::Receiver<News>,
     ) -> anyhow::Result<Left> {
         while !self.over {
             let next = self.next_timer();
             tokio::select! {
                 () = self.house.cancel.cancelled() => return self.leave().await,
-                Some(letter) = letters.recv() => self.read(letter).await?,
+                letter = letters.next() => self.read(letter).await?,
                 Some(news) = news.recv() => self.take(news).await?,
+                Some(ended) = self.jobs.join_next() => {
+                    // What it was to report would be waited for in vain.
+                    ended.context("what runs beside a turn broke off")?;
+                }
                 news = live_news(&mut self.live) => self.live_moved(news).await?,
                 timer = due(next, self.house) => {
                     self.timers.remove(&timer);
@@ -320,6 +324,7 @@ impl Running<'_> {
             Effect::Settle { cost, estimated } => return self.settle(cost, estimated).await,
             Effect::Deliver => return self.deliver().await,
             Effect::RenewSession => return self.renew_session().await,
+            Effect::ResumeSession => return self.resume_session().await,
             Effect::KeepSession => return self.keep_session().await,
             Effect::Alarm(what) => super::alarm::tell_admins(self.house, &what),
             Effect::Finish => return self.finish().await,
@@ -372,14 +377,31 @@ impl Running<'_> {
             Some(author) => self.record.request.author = author,
             None => return self.happen(Event::Refused(Refusal::LeftServer)).await,
         }
+        // While the request waited, people may have changed how the chat works.
+        let chat = self.house.store.chat(self.chat.thread);
+        if let Some(chat) = chat.context("could not read the chat")? {
+            self.chat = chat;
+        }
         joining::take_in_following(self.house, &self.chat, &mut self.record)?;
         match gate::hold(self.house, &self.chat, &mut self.record)? {
             Ok(amount) => {
                 scope::keep_company(self.house, &mut self.chat, &mut self.record).await?;
                 self.save().await?;
+                self.know_again().await?;
                 self.held(amount).await
             }
             Err(refusal) => self.happen(Event::Refused(refusal)).await,
+        }
+    }
+
+    /// Begins the turn with what was decided just now: its model, its beginning, whether it resumes.
+    async fn know_again(&mut self) -> anyhow::Result<()> {
+        let stopping = self.turn.stopping();
+        let facts = gate::facts_of(self.house, &self.chat, &self.record);
+        self.turn = Turn::new(facts, self.house.now());
+        match stopping {
+            Some(why) => self.happen(Event::StopRequested(why)).await,
+            None => Ok(()),
         }
     }
 
@@ -453,13 +475,16 @@ impl Running<'_> {
         let _ = self.words.send((self.run_name(), Word::Say { id, line }));
     }
 
+    /// The killing outlives the turn: a sandbox that is away for longer than is waited for comes back with the run.
     fn kill(&mut self) {
         let (house, run, sender) = (self.house.clone(), self.run_name(), self.sender.clone());
-        self.jobs.spawn(async move {
-            let alone = house.is_alone(&run);
-            match while_away(&sender, || house.turns.kill(&run, alone)).await {
-                Ok(()) => {}
-                Err(error) => tracing::error!(turn = %run.turn, %error, "could not make sure that nothing is left running"),
+        self.house.tracker.spawn(async move {
+            let killed = tokio::select! {
+                () = house.cancel.cancelled() => return,
+                killed = while_away(&sender, || house.turns.kill(&run, house.is_alone(&run))) => killed,
+            };
+            if let Err(error) = killed {
+                tracing::error!(turn = %run.turn, %error, "could not make sure that nothing is left running");
             }
             let _ = sender.send(News::Event(Event::Killed)).await;
         });
@@ -563,6 +588,15 @@ impl Running<'_> {
                 }
             })
             .context("could not store the chat")?;
+        self.save().await
+    }
+
+    /// The stream of the run before is over: what comes is another run, with a stream of its own.
+    async fn resume_session(&mut self) -> anyhow::Result<()> {
+        self.record.attempt += 1;
+        self.record.seen = 0;
+        self.chat.session.begun = true;
+        self.keep_chat()?;
         self.save().await
     }
 
@@ -711,6 +745,9 @@ async fn speak(
         };
         if let Err(error) = while_away(&sender, tell).await {
             tracing::warn!(turn = %run.turn, %error, "could not tell the agent");
+            if let Word::Say { id, .. } = word {
+                let _ = sender.send(News::Event(Event::NotSaid(id.clone()))).await;
+            }
         }
     }
 }

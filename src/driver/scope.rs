@@ -46,13 +46,23 @@ pub async fn keep_company(
             extra => record.extras[extra - 1].1 = Level::Chat,
         }
     }
+    // Only what is said here changes: people may have changed the chat meanwhile.
+    let heard = house
+        .store
+        .revise_chat(chat.thread, |chat| hear(chat, &author))
+        .context("could not store the chat")?;
+    match heard {
+        Some(heard) => *chat = heard,
+        None => hear(chat, &author),
+    }
+    Ok(())
+}
+
+/// Notes whose words the agent hears with a request.
+fn hear(chat: &mut Chat, author: &Person) {
     chat.speakers
         .retain(|speaker| speaker.member != author.member);
-    chat.speakers.push(author);
-    house
-        .store
-        .put_chat(chat)
-        .context("could not store the chat")
+    chat.speakers.push(author.clone());
 }
 
 async fn others_hold_ship(

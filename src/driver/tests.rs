@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use crate::domain::ids::{MemberId, MessageId, TurnId};
+use crate::domain::chat::Listen;
+use crate::domain::ids::{InteractionId, MemberId, MessageId, ThreadId, TurnId};
 use crate::domain::rules::Limits;
 use crate::domain::samples::{ADA, rules};
 use crate::domain::turn_record::Stage;
 
 use super::fakes::{DATA, Lodge, Said};
-use super::inbound::{Inbound, InboundStop};
+use super::inbound::{ChatWant, Inbound, InboundChat, InboundStop};
 use super::ports::SurfaceError;
 
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"claude-haiku-4-5","permissionMode":"default","tools":["Bash"]}"#;
@@ -430,17 +431,8 @@ async fn a_locked_thread_leaves_a_word_in_the_channel_above() {
     lodge.surface.fails("post", SurfaceError::Locked);
     lodge.sandbox.emits(&[WORDS, RESULT]);
     lodge.sandbox.ends(0);
-    let said = lodge
-        .surface
-        .until(|said| {
-            texts(said)
-                .iter()
-                .any(|text| text.contains("cannot be written"))
-        })
-        .await;
-    assert!(said.iter().any(|said| {
-        matches!(said, Said::Post { channel, post, .. } if *channel == DATA && post.text.contains("cannot be written"))
-    }));
+    let above = |said: &Said| matches!(said, Said::Post { channel, post, .. } if *channel == DATA && post.text.contains("cannot be written"));
+    lodge.surface.until(|said| said.iter().any(above)).await;
     done(&lodge, turn).await;
 }
 
@@ -507,4 +499,210 @@ async fn a_thread_whose_message_was_deleted_goes_on_without_that_request() {
     answered(&lodge).await;
     done(&lodge, turn).await;
     assert_eq!(answers(&lodge.surface.said()), 1);
+}
+
+/// Ada changes how the chat works that this turn opened, and is told that it is so.
+async fn changes(lodge: &mut Lodge, turn: TurnId, want: ChatWant) {
+    let thread = ThreadId(turn.0);
+    let call = InboundChat {
+        id: InteractionId(turn.0 + 1),
+        place: lodge.message(ADA, "", Some(thread)).place,
+        by: crate::domain::samples::person(ADA, &[]),
+        want: want.clone(),
+    };
+    let before = lodge.house.store.chat(thread).unwrap();
+    let reply = lodge.desk.chat_command(call).await;
+    let after = lodge.house.store.chat(thread).unwrap();
+    assert_ne!(before, after, "{want:?}: {reply:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_changed_while_a_thread_waits_for_discord_stays_changed() {
+    let mut lodge = Lodge::open().await;
+    for _ in 0..8 {
+        lodge
+            .surface
+            .fails("open_thread", SurfaceError::Away("503".to_owned()));
+    }
+    let turn = lodge.asks("plot it").await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    changes(&mut lodge, turn, ChatWant::New).await;
+    changes(&mut lodge, turn, ChatWant::Listen(Listen::Mentions)).await;
+    let changed = lodge.house.store.chat(ThreadId(turn.0)).unwrap().unwrap();
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
+    let chat = lodge.house.store.chat(ThreadId(turn.0)).unwrap().unwrap();
+    assert_eq!(chat.opening, None);
+    assert_eq!(chat.listen, Listen::Mentions);
+    assert_eq!(chat.session.id, changed.session.id);
+    assert_eq!(lodge.turn(turn).unwrap().session, Some(changed.session.id));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_changed_while_a_turn_waits_for_a_place_counts_for_it() {
+    let mut lodge = Lodge::open().await;
+    let first = started(&mut lodge).await;
+    let second = lodge.asks("another one").await;
+    let opened = |said: &[Said]| {
+        let threads = said.iter().filter(|it| matches!(it, Said::Thread { .. }));
+        threads.count() == 2
+    };
+    lodge.surface.until(opened).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    changes(&mut lodge, second, ChatWant::New).await;
+    let changed = lodge.house.store.chat(ThreadId(second.0)).unwrap().unwrap();
+    answered(&lodge).await;
+    done(&lodge, first).await;
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 2).await;
+    let chat = lodge.house.store.chat(ThreadId(second.0)).unwrap().unwrap();
+    assert_eq!(chat.session.id, changed.session.id);
+    assert_eq!(
+        lodge.turn(second).unwrap().session,
+        Some(changed.session.id)
+    );
+    assert_eq!(chat.speakers.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chat_whose_task_panicked_goes_on_by_itself() {
+    let mut lodge = Lodge::open().await;
+    lodge.surface.breaks("open_thread");
+    let turn = started(&mut lodge).await;
+    lodge
+        .surface
+        .until(|said| texts(said).iter().any(|text| text.contains("Starting")))
+        .await;
+    answered(&lodge).await;
+    done(&lodge, turn).await;
+    let next = lodge.says(ADA, turn, "and again").await;
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 2).await;
+    lodge.sandbox.ends(0);
+    done(&lodge, next).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_whose_delivery_panicked_is_delivered_all_the_same() {
+    for verb in ["post", "edit"] {
+        let mut lodge = Lodge::open().await;
+        let turn = started(&mut lodge).await;
+        lodge
+            .surface
+            .until(|said| texts(said).iter().any(|text| text.contains("Starting")))
+            .await;
+        lodge.surface.breaks(verb);
+        answered(&lodge).await;
+        done(&lodge, turn).await;
+        assert_eq!(lodge.sandbox.starts(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chat_whose_task_failed_is_looked_at_again_until_it_works() {
+    let lodge = Lodge::open().await;
+    let turn = crate::domain::samples::turn(7, ThreadId(9), Stage::Waiting);
+    lodge.house.store.put_turn(&turn).unwrap();
+    lodge
+        .house
+        .hub
+        .tell(&lodge.house, ThreadId(9), super::hub::Letter::Look);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let chat = crate::domain::samples::chat(ThreadId(9));
+    lodge.house.store.put_chat(&chat).unwrap();
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
+    answered(&lodge).await;
+    done(&lodge, turn.id).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_arrival_that_panics_does_not_make_the_desk_deaf() {
+    let mut lodge = Lodge::open().await;
+    let turn = started(&mut lodge).await;
+    lodge.surface.breaks("react");
+    lodge.says(ADA, turn, "and this").await;
+    let next = lodge.says(ADA, turn, "and that").await;
+    assert!(lodge.turn(next).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_exists_already_is_resumed_in_a_second_run() {
+    const TAKEN: &str = r#"{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["Session ID s is already in use."],"total_cost_usd":0,"num_turns":0,"duration_ms":1,"stop_reason":null,"session_id":"s"}"#;
+    let mut lodge = Lodge::open().await;
+    let turn = started(&mut lodge).await;
+    lodge.sandbox.emits(&[TAKEN]);
+    lodge.sandbox.ends(1);
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 2).await;
+    answered(&lodge).await;
+    done(&lodge, turn).await;
+    let record = lodge.turn(turn).unwrap();
+    let chat = lodge.house.store.chat(ThreadId(turn.0)).unwrap().unwrap();
+    assert_eq!((record.attempt, record.resumes), (1, true));
+    assert_eq!(record.session, Some(chat.session.id));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_given_up_is_killed_when_the_sandbox_is_back() {
+    let mut lodge = Lodge::open().await;
+    let turn = at_work(&mut lodge).await;
+    lodge.sandbox.is_away(true);
+    done(&lodge, turn).await;
+    assert_eq!(lodge.sandbox.kills(), 0);
+    lodge.sandbox.is_away(false);
+    lodge.sandbox.until(|sandbox| sandbox.kills() == 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_an_earlier_house_gave_up_does_not_meet_the_chats_next_turn() {
+    let mut lodge = Lodge::open().await;
+    let turn = at_work(&mut lodge).await;
+    lodge.sandbox.is_away(true);
+    done(&lodge, turn).await;
+    let mut lodge = lodge.reopen().await;
+    lodge.sandbox.is_away(false);
+    let next = lodge.says(ADA, turn, "and again").await;
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 2).await;
+    assert_eq!(lodge.sandbox.kills(), 1);
+    answered(&lodge).await;
+    done(&lodge, next).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_that_a_turn_waits_for_a_place_is_not_its_own() {
+    let limits = Limits {
+        turn_time: Duration::from_secs(600),
+        ..rules().limits
+    };
+    let mut lodge = Lodge::with(crate::domain::rules::Rules { limits, ..rules() }).await;
+    let first = at_work(&mut lodge).await;
+    let second = lodge.asks("another one").await;
+    tokio::time::sleep(Duration::from_secs(590)).await;
+    lodge.sandbox.emits(&[BASH_DONE]);
+    answered(&lodge).await;
+    done(&lodge, first).await;
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 2).await;
+    lodge.sandbox.emits(&[INIT, BASH]);
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(lodge.turn(second).unwrap().stage, Stage::Started);
+    assert_eq!(lodge.sandbox.kills(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_admins_are_to_be_told_waits_for_discord() {
+    let channel = crate::domain::ids::ChannelId(900);
+    let rules = crate::domain::rules::Rules {
+        admin_channel: Some(channel),
+        ..rules()
+    };
+    let lodge = Lodge::with(rules).await;
+    for _ in 0..3 {
+        let away = SurfaceError::Away("503".to_owned());
+        lodge.surface.fails("post", away);
+    }
+    super::alarm::tell_admins(&lodge.house, "the disk is full");
+    super::alarm::tell_admins(&lodge.house, "the disk is full");
+    lodge.surface.until(|said| texts(said).len() == 1).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let said = lodge.surface.said();
+    assert!(
+        matches!(&said[..], [Said::Post { channel: at, post, .. }] if *at == channel && post.text.contains("the disk is full")),
+        "{said:?}"
+    );
 }

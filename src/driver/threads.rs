@@ -21,28 +21,21 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// Opens the chat's thread and stores where it is. Where none can be, the chat goes on in the channel; where nothing can be
 /// said at all, its turn is ended and `None` comes back.
-pub async fn open(
-    house: &House,
-    mut chat: Chat,
-    record: &TurnRecord,
-) -> anyhow::Result<Option<Chat>> {
+pub async fn open(house: &House, chat: Chat, record: &TurnRecord) -> anyhow::Result<Option<Chat>> {
     let Some(opening) = chat.opening else {
         return Ok(Some(chat));
     };
     let name = notice::thread_name(&record.request.text);
     let mut wait = Duration::from_secs(1);
     let mut name = name.as_str();
-    loop {
+    let chat = loop {
         match house
             .ports
             .surface
             .open_thread(opening.channel, opening.message, name)
             .await
         {
-            Ok(thread) => {
-                chat.place = thread.channel();
-                break;
-            }
+            Ok(thread) => break keep(house, &chat, |chat| chat.place = thread.channel())?,
             Err(SurfaceError::Away(why)) => {
                 tracing::warn!(thread = %chat.thread, %why, "a thread waits for discord");
                 tokio::select! {
@@ -53,40 +46,27 @@ pub async fn open(
             Err(SurfaceError::Filtered) if name != notice::PLAIN_THREAD_NAME => {
                 name = notice::PLAIN_THREAD_NAME
             }
-            Err(SurfaceError::NoThreads) => {
-                stay_in_place(&mut chat);
-                break;
-            }
+            Err(SurfaceError::NoThreads) => break keep(house, &chat, stay_in_place)?,
             Err(SurfaceError::Forbidden(right)) => {
-                stay_in_place(&mut chat);
                 explain(house, &chat, record, &right).await;
-                break;
+                break keep(house, &chat, stay_in_place)?;
             }
             Err(SurfaceError::MessageGone) => {
                 // The request is withdrawn. A thread that an earlier process had opened on it stays without it, and people may
                 // be writing there; where there is none, nobody ever can.
                 let thread = ThreadId(opening.message.0);
-                keep_open(house, &chat, thread)?;
+                keep(house, &chat, |chat| chat.place = thread.channel())?;
                 run_turn::drop_unheard(house, record).await?;
                 return Ok(None);
             }
             Err(error) => {
                 tracing::warn!(thread = %chat.thread, %error, "no thread can be opened");
-                chat.closed = true;
-                house
-                    .store
-                    .put_chat(&chat)
-                    .context("could not store the chat")?;
+                keep(house, &chat, |chat| chat.closed = true)?;
                 run_turn::drop_unheard(house, record).await?;
                 return Ok(None);
             }
         }
-    }
-    chat.opening = None;
-    house
-        .store
-        .put_chat(&chat)
-        .context("could not store the chat")?;
+    };
     house
         .store
         .flush()
@@ -95,13 +75,15 @@ pub async fn open(
     Ok(Some(chat))
 }
 
-/// Notes where a chat goes on though the message that its thread hung on is gone.
-fn keep_open(house: &House, chat: &Chat, thread: ThreadId) -> anyhow::Result<()> {
-    let revised = house.store.revise_chat(chat.thread, |chat| {
-        chat.place = thread.channel();
+/// Notes what became of the opening. Everything else stays as people have made it meanwhile: Discord may have been away for
+/// long.
+fn keep(house: &House, chat: &Chat, outcome: impl Fn(&mut Chat)) -> anyhow::Result<Chat> {
+    let kept = house.store.revise_chat(chat.thread, |chat| {
+        outcome(chat);
         chat.opening = None;
     });
-    revised.map(drop).context("could not store the chat")
+    kept.context("could not store the chat")?
+        .context("the chat is not in the store")
 }
 
 /// Without a thread there is nothing that could be listened to but replies and mentions.

@@ -24,6 +24,7 @@ const SHORT: Duration = Duration::from_secs(30);
 /// Exit codes by which the start tells why it did not.
 const NO_AGENT: i32 = 41;
 const NO_WORKDIR: i32 = 42;
+const NOT_ALONE: i32 = 43;
 
 /// Variables for texts that may be larger than one variable: 1 MiB for lines, less for the others. Together they stay
 /// below the 2 MiB that Linux gives to arguments and environment.
@@ -35,7 +36,8 @@ const PROMPT: [&str; 2] = ["M0", "M1"];
 const LAUNCH: [&str; 2] = ["G0", "G1"];
 
 /// Starts a run, or finds it started. The lock passes from here to the runner without a gap; a second start either
-/// waits for the first one's outcome or sees the lock held by the runner.
+/// waits for the first one's outcome or sees the lock held by the runner. An earlier run of the chat that still goes on
+/// is named and nothing is started: two agents must not work in one conversation.
 pub(super) const START: &str = r#"mask=$(umask); umask 077
 take DIR WORK MAKE PROG CEILING RUN
 home=$PWD
@@ -47,6 +49,12 @@ until flock -n 9; do
 done
 [ ! -e exit ] || exit 0
 [ ! -e pid ] || { [ ! -s out.jsonl ] && [ ! -e again ]; } || exit 0
+others=
+for other in ../*; do
+  [ "$other" = "../${PWD##*/}" ] || [ -e "$other/exit" ] || [ ! -e "$other/lock" ] \
+    || flock -n -s "$other/lock" true || others="$others ${other#../}"
+done
+[ -z "$others" ] || { echo "$others"; exit 43; }
 case $PROG in
   */*) [ -f "$PROG" ] && [ -x "$PROG" ] || exit 41;;
   *) command -v "$PROG" >/dev/null || exit 41;;
@@ -151,6 +159,16 @@ impl Run {
         }
     }
 
+    /// Returns the run of the same chat that has this name.
+    fn other(&self, name: &str) -> Option<Run> {
+        let (turn, attempt) = name.split_once('.').unwrap_or((name, "0"));
+        Some(Run {
+            turn: TurnId(turn.parse().ok()?),
+            attempt: attempt.parse().ok()?,
+            ..self.clone()
+        })
+    }
+
     /// Returns the agent's own directory of this chat: its sessions, shared with no other chat.
     pub fn config(&self) -> String {
         format!("~/.innkeeper/chats/{}/config", self.thread)
@@ -232,6 +250,9 @@ pub enum StartError {
     /// The directory to work in is missing or not writable; what the system said.
     #[error("the workspace cannot be used: {0}")]
     Workspace(String),
+    /// These earlier runs of the chat still go on.
+    #[error("earlier runs of the chat still go on: {0:?}")]
+    NotAlone(Vec<Run>),
     /// The sandbox failed; it may have started the run nevertheless, and starting again is safe.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
@@ -311,6 +332,11 @@ impl TurnDirectory {
             NO_WORKDIR => {
                 let said = String::from_utf8_lossy(&done.out).trim().to_owned();
                 Err(StartError::Workspace(format!("{}: {said}", start.workdir)))
+            }
+            NOT_ALONE => {
+                let said = String::from_utf8_lossy(&done.out);
+                let others = said.split_whitespace().filter_map(|name| run.other(name));
+                Err(StartError::NotAlone(others.collect()))
             }
             // A shell that was ended from outside may have come as far as the start.
             code if code > 128 => Err(SandboxError::Away(format!(

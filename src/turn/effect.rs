@@ -69,6 +69,8 @@ pub enum Effect {
     Deliver,
     /// The session was not usable: give the chat a new one.
     RenewSession,
+    /// The session exists already: it is to be resumed, in another run.
+    ResumeSession,
     /// The session can be resumed from now on.
     KeepSession,
     /// Tell the admins, once per hour and kind.

@@ -33,6 +33,8 @@ pub enum Event {
         /// One line of JSON.
         line: String,
     },
+    /// The line of this id could not be given to the agent, and will not be.
+    NotSaid(String),
     /// What the turn has cost up to now, as the meter counted it. Beats whatever the agent reports.
     Metered {
         /// The amount.

@@ -50,6 +50,8 @@ pub struct Turn {
     ran: bool,
     /// Steers that the stream has not echoed.
     untaken: Vec<String>,
+    /// The agent has reported a result and taken up nothing since.
+    is_idle: bool,
     session_kept: bool,
     complaint: String,
     collected: Collected,
@@ -71,6 +73,7 @@ impl Turn {
             away: None,
             ran: false,
             untaken: Vec::new(),
+            is_idle: false,
             session_kept: false,
             complaint: String::new(),
             collected: Collected::default(),
@@ -217,6 +220,7 @@ impl Turn {
             }
             (_, Event::Agent(told)) => self.on_told(told, now),
             (_, Event::Steered { id, line }) => self.steer(id, line),
+            (_, Event::NotSaid(id)) => self.on_not_said(&id, now),
             (_, Event::Complained(text)) => {
                 self.complaint = text;
                 vec![]
@@ -298,6 +302,11 @@ impl Turn {
             self.session_kept = true;
             effects.push(Effect::KeepSession);
         }
+        match told {
+            Told::Result(_) => self.is_idle = true,
+            Told::Init(_) | Told::Echo { .. } => self.is_idle = false,
+            _ => {}
+        }
         effects.extend(match told {
             Told::Init(init) => self.on_init(&init, now),
             Told::Permission(asked) => vec![deny(asked)],
@@ -348,6 +357,15 @@ impl Turn {
             State::Running => vec![Effect::Say { id, line }],
             // Too late or too early to join: it stays untaken.
             _ => vec![],
+        }
+    }
+
+    /// What could not be said is never echoed, so nothing waits for that: it stays a request of its own.
+    fn on_not_said(&mut self, id: &str, now: Moment) -> Vec<Effect> {
+        self.untaken.retain(|untaken| untaken != id);
+        match self.is_idle {
+            true => self.on_result(now),
+            false => vec![],
         }
     }
 
@@ -453,7 +471,7 @@ impl Turn {
                 self.restart(Attempt::Renewed, Effect::RenewSession, now)
             }
             (End::Failed(Failure::SessionTaken), Attempt::First) if !self.facts.resumes => {
-                self.restart(Attempt::Resumed, Effect::KeepSession, now)
+                self.restart(Attempt::Resumed, Effect::ResumeSession, now)
             }
             _ => self.finish(end, now),
         }
@@ -464,6 +482,9 @@ impl Turn {
         self.work = Work::default();
         self.attempt = attempt;
         self.session_kept = false;
+        // They were told to the run before: to this one nobody told them yet.
+        self.untaken.clear();
+        self.is_idle = false;
         self.complaint.clear();
         self.state = State::Starting { stop: None };
         self.heard = now;

@@ -226,6 +226,22 @@ async fn somebody_to_whom_every_model_is_open_may_use_each_that_has_a_price() {
 }
 
 #[tokio::test]
+async fn a_turn_without_a_list_may_use_whatever_has_a_price() {
+    let (upstream, house) = start().await;
+    let guest = house.admit(&Lease {
+        families: None,
+        ..lease(1, DOLLAR)
+    });
+    for model in ["opus-5", "haiku-4-5", "sonnet-5"] {
+        let answer = guest.asks(ASK.replace("sonnet-5", model));
+        upstream.asked().await.answer("200 OK", "", "{}").await;
+        assert_eq!(answer.await.unwrap().status(), 200, "{model}");
+    }
+    let unknown = ASK.replace("claude-sonnet-5", "gpt-5");
+    assert_eq!(guest.hears("/v1/messages", unknown).await.0, 400);
+}
+
+#[tokio::test]
 async fn nothing_else_is_served() {
     let (upstream, house) = start().await;
     let guest = house.guest(1, DOLLAR);

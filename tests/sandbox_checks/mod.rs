@@ -157,6 +157,7 @@ pub async fn all(place: &Place) {
         lines_are_taken_once_and_the_end_closes,
         a_large_request_arrives_whole,
         starting_twice_makes_one_agent,
+        no_run_starts_beside_an_earlier_one_of_its_chat,
         a_start_that_died_before_it_said_anything_is_tried_once_more,
         a_missing_agent_and_a_bad_workspace_have_their_own_names,
         secrets_are_in_no_list_and_no_file,
@@ -427,6 +428,40 @@ pub async fn starting_twice_makes_one_agent(place: &Place) {
         .text(&format!("wc -l <twice-{}/started", run.turn))
         .await;
     assert_eq!(count.trim(), "1");
+}
+
+pub async fn no_run_starts_beside_an_earlier_one_of_its_chat(place: &Place) {
+    let turns = place.turns();
+    let start = agent("echo ready; cat >/dev/null", &trace());
+    let first = place.run();
+    turns.start(&first, &start).await.unwrap();
+    place.until(&first, "ready").await;
+    let second = Run {
+        turn: TurnId(first.turn.0 + 1),
+        attempt: 1,
+        ..first.clone()
+    };
+    match turns.start(&second, &start).await {
+        Err(StartError::NotAlone(others)) => assert_eq!(others, std::slice::from_ref(&first)),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(turns.state(&second).await.unwrap(), RunState::Absent);
+    turns.kill(&first, false).await.unwrap();
+    turns.start(&second, &start).await.unwrap();
+    place.until(&second, "ready").await;
+    // One that is over is in nobody's way, whatever it left, and whoever asks names the run as it is called.
+    let third = Run {
+        turn: TurnId(first.turn.0 + 2),
+        ..first.clone()
+    };
+    match turns.start(&third, &start).await {
+        Err(StartError::NotAlone(others)) => assert_eq!(others, std::slice::from_ref(&second)),
+        other => panic!("{other:?}"),
+    }
+    turns.close_input(&second).await.unwrap();
+    assert_eq!(place.rest(&second, 0).await.1, Some(0));
+    turns.start(&third, &start).await.unwrap();
+    turns.kill(&third, false).await.unwrap();
 }
 
 pub async fn a_start_that_died_before_it_said_anything_is_tried_once_more(place: &Place) {

@@ -19,13 +19,13 @@ struct Run {
     out: Vec<u8>,
     said: Vec<String>,
     ended: Option<Option<i32>>,
-    kills: usize,
 }
 
 #[derive(Debug, Default)]
 struct Memory {
     runs: HashMap<String, Run>,
     starts: usize,
+    kills: usize,
     away: bool,
     puts: Vec<(String, Bytes)>,
 }
@@ -86,7 +86,7 @@ impl FakeSandbox {
 
     /// Returns how often a run was killed.
     pub(in crate::driver) fn kills(&self) -> usize {
-        self.lock().runs.values().map(|run| run.kills).sum()
+        self.lock().kills
     }
 
     /// Returns what agents were told beside their requests.
@@ -110,6 +110,20 @@ impl FakeSandbox {
         tokio::time::timeout(day, holding)
             .await
             .expect("it never came to that in the sandbox");
+    }
+
+    /// Returns the names of the runs of the same chat that go on beside this one.
+    fn others_of(&self, directory: &str) -> Vec<String> {
+        let (chat, _) = directory.rsplit_once('/').expect("a run's directory");
+        let memory = self.lock();
+        let running = memory
+            .runs
+            .iter()
+            .filter(|(other, run)| *other != directory && run.ended.is_none());
+        running
+            .filter_map(|(other, _)| other.strip_prefix(chat)?.strip_prefix('/'))
+            .map(str::to_owned)
+            .collect()
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Memory) -> T) -> T {
@@ -203,6 +217,10 @@ impl Sandbox for FakeSandbox {
                 .await;
         }
         if exec.script == script(START) {
+            let others = self.others_of(&directory);
+            if !others.is_empty() {
+                return done(43, others.join(" ").as_bytes());
+            }
             self.change(|memory| {
                 if !memory.runs.contains_key(&directory) {
                     memory.runs.clear();
@@ -237,8 +255,8 @@ impl Sandbox for FakeSandbox {
             return Err(SandboxError::Away("it is pulled out".to_owned()));
         }
         self.change(|memory| {
+            memory.kills += 1;
             for run in memory.runs.values_mut() {
-                run.kills += 1;
                 run.ended.get_or_insert(Some(137));
             }
         });

@@ -62,6 +62,8 @@ pub(crate) enum Said {
 struct Memory {
     said: Vec<Said>,
     failures: VecDeque<(&'static str, SurfaceError)>,
+    /// Verbs whose next call panics.
+    broken: Vec<&'static str>,
     serial: u64,
     roles: HashMap<MemberId, Option<Vec<RoleId>>>,
 }
@@ -79,6 +81,7 @@ impl FakeSurface {
         let memory = Memory {
             said: Vec::new(),
             failures: VecDeque::new(),
+            broken: Vec::new(),
             serial: 0,
             roles: HashMap::new(),
         };
@@ -92,6 +95,11 @@ impl FakeSurface {
     /// Lets the next call of `verb` (`open_thread`, `post`, `edit`, `delete`) fail so.
     pub(crate) fn fails(&self, verb: &'static str, error: SurfaceError) {
         self.lock().failures.push_back((verb, error));
+    }
+
+    /// Lets the next call of `verb` panic.
+    pub(crate) fn breaks(&self, verb: &'static str) {
+        self.lock().broken.push(verb);
     }
 
     /// Lets a member have these roles from now on; `None`: they left the server.
@@ -127,6 +135,10 @@ impl FakeSurface {
 
     fn failure(&self, verb: &str) -> Option<SurfaceError> {
         let mut memory = self.lock();
+        if let Some(at) = memory.broken.iter().position(|broken| *broken == verb) {
+            memory.broken.remove(at);
+            panic!("{verb} is broken");
+        }
         let at = memory
             .failures
             .iter()
@@ -238,7 +250,9 @@ impl Surface for FakeSurface {
         Ok(())
     }
 
-    fn react(&self, _: ChannelId, _: MessageId, _: &'static str) {}
+    fn react(&self, _: ChannelId, _: MessageId, _: &'static str) {
+        let _ = self.failure("react");
+    }
 
     fn unreact(&self, _: ChannelId, _: MessageId, _: &'static str) {}
 

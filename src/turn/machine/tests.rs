@@ -706,7 +706,7 @@ fn a_session_that_exists_already_is_resumed_once() {
     assert_eq!(
         stage.tell(Event::Ended(Some(1))),
         [
-            Effect::KeepSession,
+            Effect::ResumeSession,
             Effect::Start,
             Effect::ShowLive,
             schedule(Timer::WallClock, seconds(1_800)),
@@ -829,6 +829,47 @@ fn a_result_before_the_echo_of_a_steer_does_not_close_the_input() {
 }
 
 #[test]
+fn a_steer_that_cannot_be_said_is_not_waited_for() {
+    let mut stage = Stage::running();
+    let steer = |id: &str| Event::Steered {
+        id: id.into(),
+        line: "{}".into(),
+    };
+    let echo = |id: &str| Told::Echo {
+        id: Some(id.into()),
+        text: String::new(),
+    };
+    stage.tell(steer("a"));
+    assert_eq!(stage.tell(Event::NotSaid("a".into())), []);
+    assert!(stage.turn.untaken().is_empty());
+    stage.tell(steer("b"));
+    stage.hear(result("One.", 1));
+    stage.hear(echo("b"));
+    stage.tell(steer("c"));
+    // The agent works on the one before: it is not hurried.
+    assert_eq!(stage.tell(Event::NotSaid("c".into())), []);
+    stage.tell(steer("d"));
+    stage.hear(result("Two.", 2));
+    let effects = stage.tell(Event::NotSaid("d".into()));
+    assert!(effects.contains(&Effect::CloseInput), "{effects:?}");
+}
+
+#[test]
+fn a_second_run_does_not_wait_for_a_steer_that_the_first_was_told() {
+    let mut stage = Stage::held(resuming());
+    stage.tell(Event::Started);
+    stage.tell(Event::Steered {
+        id: "a".into(),
+        line: "{}".into(),
+    });
+    stage.hear(no_conversation());
+    stage.tell(Event::Ended(Some(1)));
+    assert_eq!(stage.turn.attempt(), Attempt::Renewed);
+    stage.tell(Event::Started);
+    assert!(stage.hear(result("Done.", 1)).contains(&Effect::CloseInput));
+}
+
+#[test]
 fn a_steer_that_comes_too_late_stays_untaken() {
     let mut stage = Stage::running();
     stage.hear(result("Done.", 1));
@@ -887,6 +928,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         1 => Just(Event::Back),
         8 => any_told().prop_map(Event::Agent),
         1 => Just(Event::Steered { id: "m".into(), line: "{}".into() }),
+        1 => Just(Event::NotSaid("m".into())),
         1 => (0..9u64).prop_map(|cost| metered(cost, cost > 4)),
         1 => Just(Event::Complained("already in use".into())),
         1 => Just(Event::Ended(Some(1))),
