@@ -475,7 +475,40 @@ pub fn trying_again() -> String {
 
 /// Returns what is said when something of ours broke.
 pub fn broken() -> String {
-    "Something went wrong on my side, and nothing was done. The log has the reason.".to_owned()
+    "⚠ Something went wrong on my side, so this may be done or not. The reason is in my log; please look before you try \
+     again."
+        .to_owned()
+}
+
+/// Returns what is said where a command did its work and has nothing to say.
+pub fn done() -> String {
+    "Done.".to_owned()
+}
+
+/// Returns `text` with the news that the file which belongs to it does not come.
+pub fn without_file(text: &str) -> String {
+    let text = format!("{text}\n-# Discord did not take the file.");
+    text.trim_start().to_owned()
+}
+
+/// Returns what stands in the menu of projects before one is chosen.
+pub fn choose_project() -> String {
+    "Choose a project".to_owned()
+}
+
+/// Returns what is said to a command that the bot does not have any more.
+pub fn unknown_command() -> String {
+    "I do not know this command any more. Restart your Discord app to get the new list.".to_owned()
+}
+
+/// Returns what is said to a command whose options cannot be read.
+pub fn unreadable_options() -> String {
+    "I could not read what you filled in. Please try again.".to_owned()
+}
+
+/// Returns what is said to a button or a form of an older program.
+pub fn does_nothing() -> String {
+    "That does nothing any more. Please write to me again, or use a slash command.".to_owned()
 }
 
 /// Returns what is said to a command in a place that the bot does not listen to.
@@ -522,6 +555,14 @@ pub fn taken_back() -> String {
 /// Returns what is said to a button that the bot does not know.
 pub fn unknown_button() -> String {
     "I do not know this button.".to_owned()
+}
+
+/// Returns what is said in the channel to somebody whose answer can be shown to nobody else, and not to them any more.
+pub fn line_closed(member: MemberId) -> String {
+    format!(
+        "<@{member}> I have an answer for you alone, but Discord does not let me show it any more. If it matters, use the \
+         command or button again."
+    )
 }
 
 /// Returns what stands above a turn's details.
