@@ -27,7 +27,7 @@ use crate::driver::house::House;
 use crate::driver::inbound::{
     ChatWant, Inbound, InboundAsk, InboundChat, InboundMessage, InboundPress, InboundStop, Reply,
 };
-use crate::driver::ports::{Button, Choice, Decide, Post};
+use crate::driver::ports::{Button, Choice, Decide, Post, SurfaceError};
 use crate::driver::{gate, newest};
 use crate::present::notice;
 use crate::present::{office as say, office_chats as words};
@@ -123,6 +123,17 @@ impl Town {
             .until(|said| said.iter().any(|said| there(said).is_some()))
             .await;
         said.iter().rev().find_map(there).unwrap()
+    }
+
+    /// Waits for a post that begins so.
+    async fn told(&self, beginning: &str) -> Post {
+        let found = |said: &[Said]| {
+            said.iter().find_map(|said| match said {
+                Said::Post { post, .. } if post.text.starts_with(beginning) => Some(post.clone()),
+                _ => None,
+            })
+        };
+        found(&self.surface.until(|said| found(said).is_some()).await).unwrap()
     }
 
     async fn says(&self, by: &Person, place: Place, id: u64) {
@@ -551,11 +562,9 @@ async fn access_is_asked_for_granted_and_told_to_both() {
         "{}",
         done.text
     );
-    let told = town.said_in(CHANNEL).await;
-    assert!(
-        told.text
-            .starts_with("<@60>, <@1> granted you **chat** on `site`.")
-    );
+    let told = town
+        .told("<@60>, <@1> granted you **chat** on `site`.")
+        .await;
     assert_eq!(told.ping, Some(MemberId(60)));
     let closed = town.surface.said().into_iter().find_map(|said| match said {
         Said::Edit {

@@ -10,6 +10,7 @@ use crate::domain::project::Catalogue;
 use crate::domain::rules::Rules;
 use crate::domain::time::{Moment, Month};
 use crate::driver::clock::Clock;
+use crate::driver::house::House;
 use crate::driver::inbound::Reply;
 use crate::driver::ports::Surface;
 use crate::present::office as say;
@@ -27,8 +28,8 @@ pub struct Office {
     pub catalogue: Arc<Catalogue>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
-    /// What people see.
-    pub surface: Arc<dyn Surface>,
+    /// What people see, and the tasks that say things.
+    pub house: Arc<House>,
     /// Where turns run: only asked how it is.
     pub sandbox: Arc<dyn Sandbox>,
 }

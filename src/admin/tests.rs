@@ -33,13 +33,13 @@ fn office() -> (tempfile::TempDir, Office) {
 }
 
 /// The office of a house.
-pub(super) fn office_of(house: &House) -> Office {
+pub(super) fn office_of(house: &Arc<House>) -> Office {
     Office {
         store: house.store.clone(),
         rules: house.rules.clone(),
         catalogue: house.catalogue.clone(),
         clock: house.ports.clock.clone(),
-        surface: house.ports.surface.clone(),
+        house: house.clone(),
         sandbox: house.ports.sandbox.clone(),
     }
 }

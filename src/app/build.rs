@@ -132,7 +132,7 @@ pub async fn build(
         rules,
         catalogue,
         clock,
-        surface,
+        house: house.clone(),
         sandbox,
     };
     Ok(Built {
