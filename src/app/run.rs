@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -25,8 +26,9 @@ use super::build::{self, BuildError, Built};
 use super::cli::Exit;
 use super::config::Settings;
 
-/// How long running chats may take for their last words. The whole exit takes at most ten seconds.
-const LAST_WORDS: Duration = Duration::from_secs(6);
+/// How long everything may take to close, from when it is told to; the last flush follows. The whole exit takes at most
+/// ten seconds. Chats say their last words while Discord's connection closes.
+const LAST_WORDS: Duration = Duration::from_secs(9);
 
 /// How often roles and grants are looked at again for the authors of running turns (an expired one ends the turn).
 const RECHECK: Duration = Duration::from_secs(60);
@@ -94,10 +96,18 @@ pub async fn serve(
     }
     tracker.spawn(sweep::daily(built.house.clone()));
     tracker.spawn(recheck(built.desk.clone(), cancel.clone()));
-    let outcome = discord
-        .serve(handlers(&built, &tracker, &cancel), cancel.clone())
-        .await;
-    close(&tracker, &cancel, &store).await;
+    let serving = async {
+        let handlers = handlers(&built, &tracker, &cancel);
+        let outcome = discord.serve(handlers, cancel.clone()).await;
+        cancel.cancel();
+        outcome
+    };
+    let told = async {
+        cancel.cancelled().await;
+        Instant::now()
+    };
+    let (outcome, told) = tokio::join!(serving, told);
+    close(&tracker, told + LAST_WORDS, &store).await;
     Ok(outcome?)
 }
 
@@ -115,11 +125,10 @@ pub(super) fn connect(settings: &Settings) -> Result<Discord, RunError> {
         .map_err(|error| RunError::Settings(error.to_string()))
 }
 
-/// Lets chats write their last words, then makes sure that everything is on disk.
-async fn close(tracker: &TaskTracker, cancel: &CancellationToken, store: &Store) {
-    cancel.cancel();
+/// Lets chats write their last words until then, and makes sure that everything is on disk.
+async fn close(tracker: &TaskTracker, until: Instant, store: &Store) {
     tracker.close();
-    if tokio::time::timeout(LAST_WORDS, tracker.wait())
+    if tokio::time::timeout_at(until, tracker.wait())
         .await
         .is_err()
     {
