@@ -595,6 +595,49 @@ async fn access_is_asked_for_granted_and_told_to_both() {
 }
 
 #[tokio::test]
+async fn of_two_who_try_a_turn_again_one_does_and_a_refusal_takes_nothing_away() {
+    let town = Town::open();
+    town.host();
+    let retry = Button::Retry(TurnId(801)).id();
+    let people = [61, 62].map(|id| person(MemberId(id), &[]));
+    for person in &people {
+        town.give(person.member, "site", Level::Chat, None);
+        town.budget(person.member);
+    }
+    let stranger = person(MemberId(60), &[]);
+    let refused = town.presses(&stranger, GUILD, retry.clone(), &[]).await;
+    assert!(refused.text.contains("no access"), "{}", refused.text);
+    let [one, other] = &people;
+    let (one, other) = tokio::join!(
+        town.presses(one, GUILD, retry.clone(), &[]),
+        town.presses(other, GUILD, retry.clone(), &[]),
+    );
+    let mut said = [one.text, other.text];
+    said.sort();
+    let mut expected = [notice::trying_again(), notice::nothing_to_retry()];
+    expected.sort();
+    assert_eq!(said, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn neither_a_question_about_access_nor_its_answer_is_lost_while_discord_is_away() {
+    let town = Town::open();
+    let (cleo, olga) = (person(MemberId(60), &[]), person(OWNER, &[]));
+    let ask = Button::Ask(Some(slug("site"))).id();
+    let away = || SurfaceError::Away("no route".to_owned());
+    town.surface.fails("post", away());
+    let reply = town.presses(&cleo, GUILD, ask.clone(), &[]).await;
+    assert_eq!(reply.text, words::admins_away());
+    let reply = town.presses(&cleo, GUILD, ask, &[]).await;
+    assert_eq!(reply.text, words::access_asked());
+    let asked = town.said_in(ADMIN_CHANNEL).await;
+    town.surface.fails("post", away());
+    town.presses(&olga, GUILD, asked.buttons[1].id(), &[]).await;
+    town.told("<@60>, <@1> granted you **chat** on `site`.")
+        .await;
+}
+
+#[tokio::test]
 async fn whoever_names_no_project_gets_the_one_that_an_admin_chooses_or_a_no() {
     let town = Town::open();
     let (cleo, olga) = (person(MemberId(60), &[]), person(OWNER, &[]));

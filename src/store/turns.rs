@@ -8,7 +8,7 @@ use crate::domain::turn_record::{Stage, TurnRecord};
 use super::error::StoreError;
 use super::open::Store;
 use super::record::unreadable;
-use super::table::{ended, id_key};
+use super::table::{Abort, ended, id_key};
 
 /// Returns the key of a turn in the index.
 pub(super) fn index_key(turn: &TurnRecord) -> String {
@@ -85,6 +85,24 @@ impl Store {
                 if record.stage == Stage::Done {
                     unfinished_tx.remove(index_key(&record).as_str())?;
                 }
+                Ok(Some(record))
+            })
+            .map_err(ended)
+    }
+
+    /// Takes the right to try a turn again that is done; of two callers, one gets it.
+    pub fn take_retry(&self, turn: TurnId) -> Result<Option<TurnRecord>, StoreError> {
+        let (turns, key) = (&self.inner.turns, id_key(turn.0));
+        turns
+            .tree
+            .transaction(|tx| -> Result<Option<TurnRecord>, Abort> {
+                let found = turns.get_in(tx, &key)?;
+                let may = |record: &TurnRecord| record.retry && record.stage == Stage::Done;
+                let Some(mut record) = found.filter(may) else {
+                    return Ok(None);
+                };
+                record.retry = false;
+                turns.put_in(tx, &key, &record)?;
                 Ok(Some(record))
             })
             .map_err(ended)
