@@ -356,6 +356,11 @@ impl TurnDirectory {
         self.look(run, offset, WAIT, CHUNK).await
     }
 
+    /// Reads what the run's stream holds after `offset` by now.
+    pub async fn read(&self, run: &Run, offset: u64) -> Result<Chunk, SandboxError> {
+        self.look(run, offset, Duration::ZERO, CHUNK).await
+    }
+
     /// Returns how a run stands, without waiting and without reading.
     pub async fn state(&self, run: &Run) -> Result<RunState, SandboxError> {
         Ok(self.look(run, 0, Duration::ZERO, 0).await?.state)

@@ -223,6 +223,16 @@ pub fn details_gone() -> String {
     "The steps of this turn are not kept any more.".to_owned()
 }
 
+/// Returns what `/details` says in a chat that never had a turn.
+pub fn no_turn_yet() -> String {
+    "There was no turn in this chat yet.".to_owned()
+}
+
+/// Returns what Details says while the sandbox does not answer.
+pub fn no_details_now() -> String {
+    "The steps of this turn cannot be read at the moment. Try again in a while.".to_owned()
+}
+
 // ---- Ends
 
 /// Returns what is said of an end, beside whatever the agent said; `None` where the answer speaks for itself.
