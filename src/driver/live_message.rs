@@ -165,27 +165,36 @@ impl Keeper {
     ) -> Last {
         self.crowd.0.fetch_add(1, Ordering::Relaxed);
         let mut earliest = Instant::now();
+        // Whether the newest state has still to be shown, since Discord was away.
+        let mut unsent = false;
         loop {
-            tokio::select! {
+            let is_last = tokio::select! {
                 biased;
                 () = closing.cancelled() => break,
-                changed = states.changed() => if changed.is_err() { break },
+                changed = states.changed() => changed.is_err(),
+                () = tokio::time::sleep_until(earliest), if unsent => false,
+            };
+            if is_last && !unsent {
+                break;
             }
-            tokio::select! {
-                biased;
-                () = closing.cancelled() => break,
-                () = tokio::time::sleep_until(earliest) => {}
+            if !is_last {
+                tokio::select! {
+                    biased;
+                    () = closing.cancelled() => break,
+                    () = tokio::time::sleep_until(earliest) => {}
+                }
             }
             let Some(post) = states.borrow_and_update().clone() else {
                 continue;
             };
-            if self.shown.as_ref() == Some(&post) {
-                continue;
+            unsent = self.shown.as_ref() != Some(&post);
+            if unsent {
+                if self.show(post.clone()).await == Onward::No || is_last {
+                    break;
+                }
+                unsent = self.shown.as_ref() != Some(&post);
+                earliest = Instant::now() + self.pace.max(self.crowd.pace());
             }
-            if self.show(post).await == Onward::No {
-                break;
-            }
-            earliest = Instant::now() + self.pace.max(self.crowd.pace());
         }
         self.crowd.0.fetch_sub(1, Ordering::Relaxed);
         self.last
@@ -477,6 +486,31 @@ mod tests {
         live.show(text("three"));
         let said = surface.until(|said| !edits(said).is_empty()).await;
         assert_eq!(edits(&said), ["three"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_state_that_discord_did_not_take_is_shown_again_though_nothing_newer_comes() {
+        let (surface, live) = start();
+        live.show(text("one"));
+        surface.until(|said| posts(said) == 1).await;
+        for _ in 0..3 {
+            surface.fails("edit", SurfaceError::Away("503".to_owned()));
+        }
+        live.show(text("two"));
+        let said = surface.until(|said| !edits(said).is_empty()).await;
+        assert_eq!(edits(&said), ["two"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn at_the_end_a_state_that_discord_did_not_take_is_tried_once_more() {
+        let (surface, live) = start();
+        live.show(text("one"));
+        surface.until(|said| posts(said) == 1).await;
+        surface.fails("edit", SurfaceError::Away("503".to_owned()));
+        live.show(text("last"));
+        surface.until_failed("edit").await;
+        live.close_after_last().await;
+        assert_eq!(edits(&surface.said()), ["last"]);
     }
 
     #[tokio::test(start_paused = true)]

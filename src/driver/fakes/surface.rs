@@ -94,6 +94,19 @@ impl FakeSurface {
         self.lock().failures.push_back((verb, error));
     }
 
+    /// Waits until every failure that was ordered for `verb` has happened.
+    pub(crate) async fn until_failed(&self, verb: &'static str) {
+        let mut changes = self.changed.subscribe();
+        while self
+            .lock()
+            .failures
+            .iter()
+            .any(|(failing, _)| *failing == verb)
+        {
+            changes.changed().await.expect("the surface lives");
+        }
+    }
+
     /// Lets a member have these roles from now on; `None`: they left the server.
     pub(crate) fn gives_roles(&self, member: MemberId, roles: Option<Vec<RoleId>>) {
         self.lock().roles.insert(member, roles);
@@ -131,7 +144,10 @@ impl FakeSurface {
             .failures
             .iter()
             .position(|(failing, _)| *failing == verb)?;
-        memory.failures.remove(at).map(|(_, error)| error)
+        let (_, error) = memory.failures.remove(at)?;
+        drop(memory);
+        self.changed.send_modify(|count| *count += 1);
+        Some(error)
     }
 
     fn note(&self, said: Said) {
