@@ -12,8 +12,7 @@ use crate::domain::time::{Moment, Month};
 use crate::driver::clock::Clock;
 use crate::driver::house::House;
 use crate::driver::inbound::Reply;
-use crate::driver::ports::Surface;
-use crate::present::office as say;
+use crate::present::{notice, office as say};
 use crate::sandbox::Sandbox;
 use crate::store::{Store, StoreError};
 
@@ -104,7 +103,7 @@ impl Office {
 pub(super) fn told(text: Result<String, StoreError>) -> String {
     text.unwrap_or_else(|error| {
         tracing::error!(%error, "could not work with the store");
-        say::trouble()
+        notice::broken()
     })
 }
 

@@ -274,7 +274,6 @@ async fn a_budget_is_a_sum_of_money() {
 #[tokio::test(start_paused = true)]
 async fn choices_show_only_what_the_caller_may_see() {
     let (_home, office) = office();
-    office.grant(&owner(), TO_ADA, "site", "chat", None).await;
     office
         .grant(&owner(), Subject::Role(RoleId(70)), "notes", "view", None)
         .await;
@@ -346,7 +345,7 @@ async fn an_unreadable_record_is_told_and_opens_nothing() {
         office.grant(&owner(), TO_ADA, name, "ship", None).await;
     }
     office.store.spoil_grant(TO_ADA, "site");
-    let trouble = say::trouble();
+    let trouble = crate::present::notice::broken();
     assert_eq!(office.me(&ada()), trouble);
     assert_eq!(office.grants(&owner(), Some(ADA)), trouble);
     assert_eq!(

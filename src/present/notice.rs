@@ -1,4 +1,5 @@
-//! Every sentence that the bot says of its own accord. None holds an error's raw text.
+//! The sentences that the bot says of its own accord; those about access and money stand in the `office` files beside this.
+//! None holds an error's raw text.
 //!
 //! Names that people chose stand in code spans, so that nothing in them is mark-up.
 
@@ -250,8 +251,8 @@ pub fn end(end: &End) -> Option<String> {
         }
         End::Failed(why) => Some(failure(why)),
         End::SandboxLost => Some(
-            "The sandbox has been away for too long, so this turn was given up. The admins were told; this chat can go \
-             on later."
+            "The sandbox has been away for too long, so this turn was given up. An admin has to look into that; this \
+             chat can go on later."
                 .to_owned(),
         ),
     }
@@ -271,10 +272,10 @@ pub fn stopped(why: Stop) -> String {
         Stop::ThreadGone => "Stopped: the thread is gone.".to_owned(),
         Stop::Revoked => "Stopped: the author's access has ended.".to_owned(),
         Stop::WrongMode => {
-            "Stopped: the agent did not keep to its permissions. The admins were told.".to_owned()
+            "Stopped: the agent did not keep to its permissions. An admin has to look into that.".to_owned()
         }
         Stop::Tampered => {
-            "Stopped: the record of this turn was changed while it ran. The admins were told."
+            "Stopped: the record of this turn was changed while it ran. An admin has to look into that."
                 .to_owned()
         }
     }
@@ -282,17 +283,19 @@ pub fn stopped(why: Stop) -> String {
 
 /// Returns what is said of a run that could not be started.
 pub fn trouble(trouble: &Trouble) -> String {
-    let told = "The admins were told, and nothing was charged.";
+    // An answer of the sandbox may be lost, and the run have begun all the same: then nothing is said of money.
+    let mend = "An admin has to mend that.";
+    let free = format!("{mend} Nothing was charged.");
     match trouble {
-        Trouble::SandboxAway => format!("The sandbox is unavailable. Ask again later. {told}"),
-        Trouble::SandboxRefused => format!("The sandbox refuses to work with me. {told}"),
-        Trouble::AgentMissing => format!("The agent's program is missing in the sandbox. {told}"),
-        Trouble::Workspace(_) => format!("The project's directory cannot be used. {told}"),
+        Trouble::SandboxAway => format!("The sandbox is unavailable. Ask again later. {mend}"),
+        Trouble::SandboxRefused => format!("The sandbox refuses to work with me. {mend}"),
+        Trouble::AgentMissing => format!("The agent's program is missing in the sandbox. {free}"),
+        Trouble::Workspace(_) => format!("The project's directory cannot be used. {free}"),
         Trouble::Attachment { name, why } => attachment(name, why),
-        Trouble::NotConfined(_) => format!("{} {told}", not_confined()),
+        Trouble::NotConfined(_) => format!("{} {free}", not_confined()),
         Trouble::Lost => closed_after_restart(),
-        Trouble::Full => format!("The sandbox has no room left. {told}"),
-        Trouble::Other(_) => format!("The turn could not be started. {told}"),
+        Trouble::Full => format!("The sandbox has no room left. {mend}"),
+        Trouble::Other(_) => format!("The turn could not be started. {mend}"),
     }
 }
 
@@ -309,8 +312,8 @@ pub fn attachment(name: &str, why: &str) -> String {
 /// Returns what people are told of the agent's failure.
 pub fn failure(failure: &Failure) -> String {
     match failure {
-        Failure::Key => "The provider does not let me in at the moment. The admins were told.".to_owned(),
-        Failure::Credit => "The provider's account is out of credit. The admins were told.".to_owned(),
+        Failure::Key => "The provider does not let me in at the moment. An admin has to mend that.".to_owned(),
+        Failure::Credit => "The provider's account is out of credit. An admin has to mend that.".to_owned(),
         Failure::UsageLimit(Some(resets)) => format!(
             "The provider's usage limit is reached. It resets {}.",
             escape(&cut(&one_line(resets), NAME))
@@ -319,7 +322,7 @@ pub fn failure(failure: &Failure) -> String {
         Failure::RateLimit => "The provider takes no more requests for now. Ask again in a few minutes.".to_owned(),
         Failure::Overloaded => "The provider is overloaded. Ask again in a few minutes.".to_owned(),
         Failure::Provider => "The provider cannot be reached or is faulty. Ask again in a few minutes.".to_owned(),
-        Failure::Model => "The provider does not know this chat's model. The admins were told.".to_owned(),
+        Failure::Model => "The provider does not know this chat's model. An admin has to mend that.".to_owned(),
         Failure::PromptTooLong => {
             "This conversation has become too long for the model. Start a new one in another thread.".to_owned()
         }

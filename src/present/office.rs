@@ -73,13 +73,6 @@ pub fn admins_only() -> String {
     "Only admins may do this: an owner, or somebody with one of the configured admin roles.".into()
 }
 
-/// Says that something of ours is broken, to somebody who can do nothing about it.
-pub fn trouble() -> String {
-    "⚠ I cannot read or write my records right now, so I did not do this. The admins find the reason in my log; \
-     please try again later."
-        .into()
-}
-
 /// Says that a change was made in memory and may not be on disk.
 pub fn not_saved() -> String {
     "⚠ I could not bring this to the disk, so it may be lost. The reason is in my log; please look with `/grants` and \
