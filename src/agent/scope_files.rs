@@ -298,8 +298,8 @@ fn place(scope: &ScopeText<'_>) -> String {
     }
     lines.push(if scope.questions {
         format!(
-            "- If a decision is truly theirs, ask with {ASK_TOOL}: it reaches the people in the thread. They may not answer; \
-             then choose the most careful way and say so."
+            "- {ASK_TOOL} reaches nobody yet, and says so at once: choose the most careful way and say what you assumed, or \
+             ask in your answer."
         )
     } else {
         "- You cannot ask while you work: choose the most careful way and say what you assumed.".to_owned()

@@ -209,7 +209,7 @@ fn the_system_prompt_tells_place_people_projects_and_files() {
     - Draw every chart or picture into a file with a fitting extension (matplotlib: `plt.savefig("name.png")`); `plt.show()` shows nothing here.
     - Commands run confined: they can write only in the directories named below and reach only the network names that were allowed. Do not try to get around that; say what is missing.
     - A command's output is cut when it is long, and the file in which the rest is kept cannot be read here. Send long output to a file of your own under `$TMPDIR` and read the part you need.
-    - If a decision is truly theirs, ask with AskUserQuestion: it reaches the people in the thread. They may not answer; then choose the most careful way and say so.
+    - AskUserQuestion reaches nobody yet, and says so at once: choose the most careful way and say what you assumed, or ask in your answer.
 
     ## Who speaks
     - Ada opened this chat. Several people may speak in it. The house is run by Olga and Omar.
