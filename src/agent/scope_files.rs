@@ -143,9 +143,7 @@ fn allowed(scope: &Scope<'_>) -> Vec<String> {
         allowed.push(rule("Read", directory));
     }
     allowed.extend(scope.read_dirs.iter().map(|path| rule("Read", path)));
-    if scope.shell != Shell::Closed {
-        allowed.push(SHELL_TOOL.to_owned());
-    }
+    allowed.push(SHELL_TOOL.to_owned());
     let by_path = ["Read", "Write", "Edit", "NotebookEdit"];
     allowed.extend(
         scope
@@ -287,15 +285,12 @@ fn place(scope: &ScopeText<'_>) -> String {
                             network names that were allowed. Do not try to get around that; say what is missing."
             .to_owned(),
         Shell::Open => "- Commands run with the account's own rights. Keep to the directories named below.".to_owned(),
-        Shell::Closed => "- You cannot run commands here.".to_owned(),
     });
-    if scope.shell != Shell::Closed {
-        lines.push(
-            "- A command's output is cut when it is long, and the file in which the rest is kept cannot be read here. Send long \
-             output to a file of your own under `$TMPDIR` and read the part you need."
-                .to_owned(),
-        );
-    }
+    lines.push(
+        "- A command's output is cut when it is long, and the file in which the rest is kept cannot be read here. Send long \
+         output to a file of your own under `$TMPDIR` and read the part you need."
+            .to_owned(),
+    );
     lines.push(if scope.questions {
         format!(
             "- {ASK_TOOL} reaches nobody yet, and says so at once: choose the most careful way and say what you assumed, or \

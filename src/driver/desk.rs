@@ -667,10 +667,7 @@ fn meaning(message: &InboundMessage, chat: Option<&Chat>, level: Option<Level>) 
 fn says_once(refusal: &Refusal) -> bool {
     matches!(
         refusal,
-        Refusal::NoGrant { .. }
-            | Refusal::Expired { .. }
-            | Refusal::Suspended
-            | Refusal::NotConfined
+        Refusal::NoGrant { .. } | Refusal::Expired { .. } | Refusal::Suspended
     )
 }
 

@@ -98,8 +98,6 @@ pub fn refusal(refusal: &Refusal) -> String {
             bytes(*size),
             bytes(*limit)
         ),
-        Refusal::NotConfined => format!("{} An admin can mend that.", not_confined()),
-        Refusal::AdminsOnly => "Only admins can do that.".to_owned(),
         Refusal::NotYourTurn => {
             "Only the author of this request, the owner of this chat and admins can stop it."
                 .to_owned()
@@ -657,8 +655,6 @@ mod tests {
                 size: 60 << 20,
                 limit: 10 << 20,
             },
-            Refusal::NotConfined,
-            Refusal::AdminsOnly,
             Refusal::NotYourTurn,
         ]
     }
@@ -682,8 +678,6 @@ mod tests {
         There is nothing to work on in that message. Mention me together with what you want done.
         5 requests wait in this thread already. Ask again once one of them is done.
         `a.zip` is too large: it has 60 MiB, and at most 10 MiB are taken. Nothing was run.
-        Commands cannot be confined in this project's sandbox at the moment, so only owners can run turns in it. An admin can mend that.
-        Only admins can do that.
         Only the author of this request, the owner of this chat and admins can stop it.
         ");
     }

@@ -162,10 +162,10 @@ fn unfinished_turns_come_in_order_and_done_ones_do_not() {
     let ids = |turns: Vec<crate::domain::turn_record::TurnRecord>| -> Vec<u64> {
         turns.iter().map(|turn| turn.id.0).collect()
     };
-    assert_eq!(ids(store.waiting(THREAD).unwrap()), [9, 30]);
+    assert_eq!(ids(store.open_turns(THREAD).unwrap()), [8, 9, 30]);
     assert_eq!(ids(store.unfinished().unwrap()), [100, 8, 9, 30]);
     store.put_turn(&turn(9, THREAD, Stage::Done)).unwrap();
-    assert_eq!(ids(store.waiting(THREAD).unwrap()), [30]);
+    assert_eq!(ids(store.open_turns(THREAD).unwrap()), [8, 30]);
     assert_eq!(store.turn(TurnId(9)).unwrap().unwrap().stage, Stage::Done);
 }
 

@@ -55,13 +55,6 @@ impl Store {
         Ok(None)
     }
 
-    /// Returns the turns that wait in a chat, in the order in which they were asked for.
-    pub fn waiting(&self, thread: ThreadId) -> Result<Vec<TurnRecord>, StoreError> {
-        let mut turns = self.unfinished_under(&format!("{}/", id_key(thread.0)))?;
-        turns.retain(|turn| turn.stage == Stage::Waiting);
-        Ok(turns)
-    }
-
     /// Returns the turns of a chat that are not done, in the order in which they were asked for.
     pub fn open_turns(&self, thread: ThreadId) -> Result<Vec<TurnRecord>, StoreError> {
         self.unfinished_under(&format!("{}/", id_key(thread.0)))

@@ -111,14 +111,10 @@ fn confined_settings_say_exactly_this() {
 
 #[test]
 fn commands_are_allowed_exactly_where_they_are_confined_or_the_owner_wants_them_open() {
-    for (shell, bash, sandbox) in [
-        (Shell::Confined, true, true),
-        (Shell::Open, true, false),
-        (Shell::Closed, false, false),
-    ] {
+    for (shell, sandbox) in [(Shell::Confined, true), (Shell::Open, false)] {
         let settings: Value = serde_json::from_str(&written(shell)).unwrap();
         let allow = settings["permissions"]["allow"].as_array().unwrap();
-        assert_eq!(allow.iter().any(|rule| rule == "Bash"), bash, "{shell:?}");
+        assert!(allow.iter().any(|rule| rule == "Bash"), "{shell:?}");
         assert_eq!(settings.get("sandbox").is_some(), sandbox, "{shell:?}");
         assert!(!allow.iter().any(|rule| rule == "Write" || rule == "Edit"));
     }
