@@ -378,7 +378,10 @@ impl Door {
             // The discord room lets nobody of another server get as far as these three, which therefore are not told where
             // they are used; what makes an admin is a role of ours.
             Door::Grant => {
-                let text = town.office.grant(&by, to_60, "site", "chat", None).await;
+                let text = town
+                    .office
+                    .grant(&by, to_60, "site", Level::Chat, None)
+                    .await;
                 text.starts_with('✓')
             }
             Door::Revoke => {

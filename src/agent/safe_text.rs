@@ -30,17 +30,8 @@ pub fn author_tag(word: &str, person: &Person, level: Level) -> String {
         "<from word=\"{word}\" id=\"{}\" name=\"{}\" level=\"{}\"/>",
         person.member,
         tag_name(&person.name, word),
-        level_name(level)
+        level
     )
-}
-
-/// Returns a level as tags and system prompts write it.
-pub fn level_name(level: Level) -> &'static str {
-    match level {
-        Level::View => "view",
-        Level::Chat => "chat",
-        Level::Ship => "ship",
-    }
 }
 
 /// Returns the text without author tags of this chat, and without its word, as people may see it.

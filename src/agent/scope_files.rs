@@ -13,7 +13,7 @@ use crate::domain::grant::Level;
 
 use super::command::{ASK_TOOL, SHELL_TOOL, Shell};
 use super::rules::AgentRules;
-use super::safe_text::{harmless, level_name, one_line};
+use super::safe_text::{harmless, one_line};
 
 /// What no run may read or change, whatever the rules say: the house's own directory with every chat's conversation. It also
 /// holds what the CLI saves of outputs too long to show, so those cannot be read again (measured); the system prompt tells.
@@ -330,7 +330,7 @@ fn projects(scope: &ScopeText<'_>) -> String {
                 project.slug,
                 title(project.title),
                 project.path,
-                level_name(project.level)
+                project.level
             ),
             Some(why) => format!(
                 "- `{}` ({}) cannot be used at present: {}. Say so if it is needed.",

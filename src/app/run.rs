@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admin::Office;
-use crate::agent::safe_text::level_name;
 use crate::discord::{
     ActCall, Caller, Choice, Completion, Discord, DiscordSettings, Fatal, GrantCall, Handlers,
     OfficeCalls, RevokeCall,
@@ -239,7 +238,7 @@ fn office_calls(built: &Built) -> OfficeCalls {
                     &call.caller.by,
                     call.subject,
                     &call.project,
-                    level_name(call.level),
+                    call.level,
                     how_long,
                 )
                 .await;

@@ -123,27 +123,19 @@ fn no_grant(project: Option<&Slug>, need: Level, holds: Option<Level>) -> String
     match (project, holds) {
         (Some(project), Some(holds)) => format!(
             "You hold `{}` on {}, and this needs `{}`. An admin can grant it with `/grant`.",
-            level(holds),
+            holds,
             slug(project),
-            level(need)
+            need
         ),
         (Some(project), None) => format!(
             "You have no access to {}. An admin can grant `{}` on it with `/grant`.",
             slug(project),
-            level(need)
+            need
         ),
         (None, _) => format!(
             "You have no access to any project here. An admin can grant `{}` on one with `/grant`.",
-            level(need)
+            need
         ),
-    }
-}
-
-fn level(level: Level) -> &'static str {
-    match level {
-        Level::View => "view",
-        Level::Chat => "chat",
-        Level::Ship => "ship",
     }
 }
 

@@ -90,14 +90,6 @@ pub fn unknown_project(asked: &str, nearest: Option<&Slug>, all: &[Slug]) -> Str
     fit(head + "\nProjects:", lines, "")
 }
 
-/// Says that there is no such level.
-pub fn unknown_level(asked: &str) -> String {
-    format!(
-        "There is no level {}. Levels are `view` (see the project), `chat` (run turns) and `ship` (also push and deploy).",
-        quoted(asked)
-    )
-}
-
 /// Says that this is no length of time.
 pub fn unknown_span(asked: &str) -> String {
     format!(
@@ -502,7 +494,6 @@ mod tests {
         Projects:
         - `site`
         ");
-        assert!(unknown_level(&"x".repeat(5000)).chars().count() < 300);
         assert_snapshot!(unknown_span("\n"), @"` ` is no length of time that lies ahead. Write for example `12h`, `7d`, `2 weeks` or `1 month`, or leave it out.");
     }
 
