@@ -127,15 +127,7 @@ impl Office {
     fn options(&self) -> Vec<(String, String)> {
         let projects = self.catalogue.0.iter().take(CHOICES);
         projects
-            .map(|project| {
-                let title = project.title.trim();
-                let label = if title.is_empty() {
-                    project.slug.as_str()
-                } else {
-                    title
-                };
-                (label.to_owned(), project.slug.to_string())
-            })
+            .map(|project| (project.label().to_owned(), project.slug.to_string()))
             .collect()
     }
 
