@@ -8,11 +8,15 @@ use crate::domain::grant::{Grant, Level, Subject};
 use crate::domain::guest::Person;
 use crate::domain::ids::{ChannelId, MemberId, Slug, TurnId};
 use crate::driver::inbound::{InboundPress, Reply};
+use crate::driver::notices;
 use crate::driver::ports::{Button, Choice, Decide, Menu, Nonce, Post};
 use crate::present::{office as say, office_chats as words};
 use crate::store::StoreError;
 
 use super::office::{Office, answered};
+
+/// While a question is on its way to the admins, nobody asks it a second time.
+const ON_ITS_WAY: Duration = Duration::from_secs(60);
 
 /// The same person asks for the same thing once in this time.
 const COOLDOWN: Duration = Duration::from_secs(24 * 60 * 60);
@@ -52,18 +56,25 @@ impl Office {
             Ok(Some(text)) => return Reply::from(text),
             Err(error) => return answered(Err(error)),
         }
+        let key = asking_key(press.by.member, project.as_ref());
         let post = self.question(press, project);
         let nonce = Nonce::of(TurnId(press.id.0), "a");
-        match self.surface.post(admins, post, nonce).await {
-            Ok(_) => Reply::from(words::access_asked()),
+        let sent = self.house.ports.surface.post(admins, post, nonce).await;
+        // Only what the admins got begins the cooldown.
+        let (again, text) = match sent {
+            Ok(_) => (self.now() + COOLDOWN, words::access_asked()),
             Err(error) => {
                 tracing::error!(%error, "the admins cannot be told who asks for access");
-                Reply::from(words::nobody_to_ask())
+                (self.now(), words::admins_away())
             }
+        };
+        if let Err(error) = self.store.put_once(&key, again) {
+            tracing::error!(%error, "could not note when access may be asked for again");
         }
+        Reply::from(text)
     }
 
-    /// Returns why somebody may not ask now. To ask begins the cooldown.
+    /// Returns why somebody may not ask now. To ask keeps others of the same kind away for a moment.
     fn may_ask(&self, by: &Person, project: Option<&Slug>) -> Result<Option<String>, StoreError> {
         let known = self.known(by)?;
         let facts = self.facts(by, &known);
@@ -82,9 +93,8 @@ impl Office {
             }
             _ => {}
         }
-        let what = project.map_or("-", Slug::as_str);
-        let key = format!("access/{}/{what}", by.member);
-        let first = self.store.once(&key, self.now(), COOLDOWN)?;
+        let key = asking_key(by.member, project);
+        let first = self.store.once(&key, self.now(), ON_ITS_WAY)?;
         Ok((!first).then(words::access_asked_before))
     }
 
@@ -117,15 +127,7 @@ impl Office {
     fn options(&self) -> Vec<(String, String)> {
         let projects = self.catalogue.0.iter().take(CHOICES);
         projects
-            .map(|project| {
-                let title = project.title.trim();
-                let label = if title.is_empty() {
-                    project.slug.as_str()
-                } else {
-                    title
-                };
-                (label.to_owned(), project.slug.to_string())
-            })
+            .map(|project| (project.label().to_owned(), project.slug.to_string()))
             .collect()
     }
 
@@ -144,7 +146,13 @@ impl Office {
             buttons: answers(member, channel, &project),
             ..Post::default()
         };
-        match self.surface.edit(press.channel, press.message, post).await {
+        match self
+            .house
+            .ports
+            .surface
+            .edit(press.channel, press.message, post)
+            .await
+        {
             Ok(()) => Reply::from(words::choose_level(&project)),
             Err(error) => {
                 tracing::warn!(%error, "a question about access cannot be changed");
@@ -159,16 +167,30 @@ impl Office {
             return Reply::from(say::admins_only());
         }
         let text = match self.decide(press, &decide) {
-            Ok(Ok(text)) => self.saved(text).await,
+            Ok(Ok(text)) => text,
             Ok(Err(text)) => return Reply::from(text),
-            Err(error) => return answered(Err(error)),
+            Err(error) => {
+                self.undecide(press);
+                return answered(Err(error));
+            }
         };
+        if let Err(error) = self.store.flush().await {
+            tracing::error!(%error, "could not bring a decision to the disk");
+            self.undecide(press);
+            return Reply::from(say::not_saved());
+        }
         let (by, project) = (press.by.member, decide.project.as_ref());
         let shown = Post {
             text: words::access_decided(decide.member, by, project, decide.level),
             ..Post::default()
         };
-        if let Err(error) = self.surface.edit(press.channel, press.message, shown).await {
+        if let Err(error) = self
+            .house
+            .ports
+            .surface
+            .edit(press.channel, press.message, shown)
+            .await
+        {
             tracing::warn!(%error, "an answered question about access cannot be closed");
         }
         let told = Post {
@@ -177,10 +199,17 @@ impl Office {
             ..Post::default()
         };
         let nonce = Nonce::of(TurnId(press.message.0), "d");
-        if let Err(error) = self.surface.post(decide.channel, told, nonce).await {
-            tracing::warn!(%error, "somebody cannot be told what became of their request for access");
+        if let Err(error) = notices::say(&self.house, decide.channel, &told, nonce) {
+            tracing::error!(%error, "somebody cannot be told what became of their request for access");
         }
-        Reply::from(text)
+        Reply::from(self.saved(text).await)
+    }
+
+    /// Lets an answer be given again that did not come to anything.
+    fn undecide(&self, press: &InboundPress) {
+        if let Err(error) = self.store.put_once(&decided_key(press), self.now()) {
+            tracing::error!(%error, "could not open a question about access again");
+        }
     }
 
     fn decide(
@@ -202,8 +231,7 @@ impl Office {
             },
             _ => None,
         };
-        let key = format!("decided/{}", press.message);
-        if !self.store.once(&key, self.now(), DECIDED)? {
+        if !self.store.once(&decided_key(press), self.now(), DECIDED)? {
             return Ok(Err(words::decided_already()));
         }
         match grant {
@@ -225,6 +253,16 @@ impl Office {
     fn is_admin_here(&self, press: &InboundPress) -> bool {
         self.rules.guilds.contains(&press.guild) && self.is_admin(&press.by)
     }
+}
+
+/// Returns the name under which is kept when somebody may ask for something again.
+fn asking_key(member: MemberId, project: Option<&Slug>) -> String {
+    format!("access/{member}/{}", project.map_or("-", Slug::as_str))
+}
+
+/// Returns the name under which is kept that the message of this press was decided on.
+fn decided_key(press: &InboundPress) -> String {
+    format!("decided/{}", press.message)
 }
 
 /// Returns all answers about a project.

@@ -90,12 +90,6 @@ fn fitting(projects: Vec<&Project>, typed: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Returns the title, or the slug where the title is blank: Discord takes no blank choice.
 fn label(project: &Project) -> String {
-    let title = project.title.trim();
-    if title.is_empty() {
-        project.slug.to_string()
-    } else {
-        title.chars().take(CHOICE).collect()
-    }
+    project.label().chars().take(CHOICE).collect()
 }

@@ -27,7 +27,7 @@ use crate::driver::house::House;
 use crate::driver::inbound::{
     ChatWant, Inbound, InboundAsk, InboundChat, InboundMessage, InboundPress, InboundStop, Reply,
 };
-use crate::driver::ports::{Button, Choice, Decide, Post};
+use crate::driver::ports::{Button, Choice, Decide, Post, SurfaceError};
 use crate::driver::{gate, newest};
 use crate::present::notice;
 use crate::present::{office as say, office_chats as words};
@@ -123,6 +123,17 @@ impl Town {
             .until(|said| said.iter().any(|said| there(said).is_some()))
             .await;
         said.iter().rev().find_map(there).unwrap()
+    }
+
+    /// Waits for a post that begins so.
+    async fn told(&self, beginning: &str) -> Post {
+        let found = |said: &[Said]| {
+            said.iter().find_map(|said| match said {
+                Said::Post { post, .. } if post.text.starts_with(beginning) => Some(post.clone()),
+                _ => None,
+            })
+        };
+        found(&self.surface.until(|said| found(said).is_some()).await).unwrap()
     }
 
     async fn says(&self, by: &Person, place: Place, id: u64) {
@@ -367,7 +378,10 @@ impl Door {
             // The discord room lets nobody of another server get as far as these three, which therefore are not told where
             // they are used; what makes an admin is a role of ours.
             Door::Grant => {
-                let text = town.office.grant(&by, to_60, "site", "chat", None).await;
+                let text = town
+                    .office
+                    .grant(&by, to_60, "site", Level::Chat, None)
+                    .await;
                 text.starts_with('✓')
             }
             Door::Revoke => {
@@ -551,11 +565,9 @@ async fn access_is_asked_for_granted_and_told_to_both() {
         "{}",
         done.text
     );
-    let told = town.said_in(CHANNEL).await;
-    assert!(
-        told.text
-            .starts_with("<@60>, <@1> granted you **chat** on `site`.")
-    );
+    let told = town
+        .told("<@60>, <@1> granted you **chat** on `site`.")
+        .await;
     assert_eq!(told.ping, Some(MemberId(60)));
     let closed = town.surface.said().into_iter().find_map(|said| match said {
         Said::Edit {
@@ -583,6 +595,49 @@ async fn access_is_asked_for_granted_and_told_to_both() {
         .into_iter()
         .filter(|said| matches!(said, Said::Post { post, .. } if post.text == refused.text));
     assert_eq!(refusals.count(), 1);
+}
+
+#[tokio::test]
+async fn of_two_who_try_a_turn_again_one_does_and_a_refusal_takes_nothing_away() {
+    let town = Town::open();
+    town.host();
+    let retry = Button::Retry(TurnId(801)).id();
+    let people = [61, 62].map(|id| person(MemberId(id), &[]));
+    for person in &people {
+        town.give(person.member, "site", Level::Chat, None);
+        town.budget(person.member);
+    }
+    let stranger = person(MemberId(60), &[]);
+    let refused = town.presses(&stranger, GUILD, retry.clone(), &[]).await;
+    assert!(refused.text.contains("no access"), "{}", refused.text);
+    let [one, other] = &people;
+    let (one, other) = tokio::join!(
+        town.presses(one, GUILD, retry.clone(), &[]),
+        town.presses(other, GUILD, retry.clone(), &[]),
+    );
+    let mut said = [one.text, other.text];
+    said.sort();
+    let mut expected = [notice::trying_again(), notice::nothing_to_retry()];
+    expected.sort();
+    assert_eq!(said, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn neither_a_question_about_access_nor_its_answer_is_lost_while_discord_is_away() {
+    let town = Town::open();
+    let (cleo, olga) = (person(MemberId(60), &[]), person(OWNER, &[]));
+    let ask = Button::Ask(Some(slug("site"))).id();
+    let away = || SurfaceError::Away("no route".to_owned());
+    town.surface.fails("post", away());
+    let reply = town.presses(&cleo, GUILD, ask.clone(), &[]).await;
+    assert_eq!(reply.text, words::admins_away());
+    let reply = town.presses(&cleo, GUILD, ask, &[]).await;
+    assert_eq!(reply.text, words::access_asked());
+    let asked = town.said_in(ADMIN_CHANNEL).await;
+    town.surface.fails("post", away());
+    town.presses(&olga, GUILD, asked.buttons[1].id(), &[]).await;
+    town.told("<@60>, <@1> granted you **chat** on `site`.")
+        .await;
 }
 
 #[tokio::test]

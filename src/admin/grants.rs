@@ -29,7 +29,7 @@ impl Office {
         by: &Person,
         to: Subject,
         project: &str,
-        level: &str,
+        level: Level,
         how_long: Option<&str>,
     ) -> String {
         let grant = match self.wanted_grant(by, to, project, level, how_long) {
@@ -78,7 +78,7 @@ impl Office {
         by: &Person,
         to: Subject,
         project: &str,
-        level: &str,
+        level: Level,
         how_long: Option<&str>,
     ) -> Result<Grant, String> {
         if !self.is_admin(by) {
@@ -87,7 +87,6 @@ impl Office {
         if self.is_everyone(to) {
             return Err(say::not_everyone());
         }
-        let level: Level = level.parse().map_err(|_| say::unknown_level(level))?;
         let until = how_long
             .map(|text| self.ends(text).ok_or_else(|| say::unknown_span(text)))
             .transpose()?;

@@ -1,7 +1,7 @@
 //! `/me`, and the budgets of guests and projects.
 
 use crate::domain::budget::budget_of;
-use crate::domain::guest::{Guest, Person};
+use crate::domain::guest::Person;
 use crate::domain::ids::{MemberId, Slug};
 use crate::domain::model::families_of;
 use crate::domain::money::Usd;
@@ -97,10 +97,8 @@ impl Office {
         )?;
         let configured = self.rules.limits.budget;
         let before = guest.budget;
-        self.store.put_guest(&Guest {
-            budget: amount,
-            ..guest
-        })?;
+        self.store
+            .revise_guest(member, |guest| guest.budget = amount)?;
         Ok(match amount {
             Some(amount) => say::budget_set(member, before, amount),
             None => words::budget_as_configured(member, before, configured),

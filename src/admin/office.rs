@@ -10,9 +10,9 @@ use crate::domain::project::Catalogue;
 use crate::domain::rules::Rules;
 use crate::domain::time::{Moment, Month};
 use crate::driver::clock::Clock;
+use crate::driver::house::House;
 use crate::driver::inbound::Reply;
-use crate::driver::ports::Surface;
-use crate::present::office as say;
+use crate::present::{notice, office as say};
 use crate::sandbox::Sandbox;
 use crate::store::{Store, StoreError};
 
@@ -27,8 +27,8 @@ pub struct Office {
     pub catalogue: Arc<Catalogue>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
-    /// What people see.
-    pub surface: Arc<dyn Surface>,
+    /// What people see, and the tasks that say things.
+    pub house: Arc<House>,
     /// Where turns run: only asked how it is.
     pub sandbox: Arc<dyn Sandbox>,
 }
@@ -103,7 +103,7 @@ impl Office {
 pub(super) fn told(text: Result<String, StoreError>) -> String {
     text.unwrap_or_else(|error| {
         tracing::error!(%error, "could not work with the store");
-        say::trouble()
+        notice::broken()
     })
 }
 

@@ -2,7 +2,7 @@
 
 use crate::domain::budget::{budget_of, level_of, visible_projects};
 use crate::domain::grant::Level;
-use crate::domain::guest::{Guest, Person};
+use crate::domain::guest::Person;
 use crate::domain::ids::MemberId;
 use crate::domain::model::families_of;
 use crate::present::office_people::{self as words, AboutGuest, ProjectLine};
@@ -78,7 +78,8 @@ impl Office {
                 Some(state(before).to_owned()),
                 Some(state(suspended).to_owned()),
             )?;
-            self.store.put_guest(&Guest { suspended, ..guest })?;
+            self.store
+                .revise_guest(member, |guest| guest.suspended = suspended)?;
             Ok(words::suspended(member, suspended))
         });
         match changed {
@@ -111,7 +112,8 @@ impl Office {
                 &families_of(before.as_deref(), &self.rules.models),
                 &families_of(models.as_deref(), &self.rules.models),
             );
-            self.store.put_guest(&Guest { models, ..guest })?;
+            self.store
+                .revise_guest(member, |guest| guest.models.clone_from(&models))?;
             Ok(text)
         });
         match changed {

@@ -45,7 +45,8 @@ impl Office {
 
     async fn discord(&self, by: &Person, guild: GuildId) -> Wellness {
         let began = self.now();
-        match tokio::time::timeout(PATIENCE, self.surface.roles(guild, by.member)).await {
+        match tokio::time::timeout(PATIENCE, self.house.ports.surface.roles(guild, by.member)).await
+        {
             Ok(Ok(_)) => Wellness::Well(Some(self.now().since(began))),
             Ok(Err(error)) => Wellness::Unwell(error.to_string()),
             Err(_) => Wellness::Unwell("it does not answer in time".to_owned()),

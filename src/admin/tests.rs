@@ -33,13 +33,13 @@ fn office() -> (tempfile::TempDir, Office) {
 }
 
 /// The office of a house.
-pub(super) fn office_of(house: &House) -> Office {
+pub(super) fn office_of(house: &Arc<House>) -> Office {
     Office {
         store: house.store.clone(),
         rules: house.rules.clone(),
         catalogue: house.catalogue.clone(),
         clock: house.ports.clock.clone(),
-        surface: house.ports.surface.clone(),
+        house: house.clone(),
         sandbox: house.ports.sandbox.clone(),
     }
 }
@@ -64,7 +64,7 @@ fn shows(text: &str, part: &str) {
 async fn a_grant_is_given_kept_on_disk_and_audited() {
     let (home, office) = office();
     let text = office
-        .grant(&admin(), TO_ADA, " Site ", "Chat", Some("7d"))
+        .grant(&admin(), TO_ADA, " Site ", Level::Chat, Some("7d"))
         .await;
     shows(&text, "✓ <@2> now holds **chat** on `site`");
     let copy = home.path().join("copy");
@@ -91,11 +91,13 @@ async fn whoever_is_no_admin_changes_and_learns_nothing() {
     let ada = ada();
     let refused = say::admins_only();
     assert_eq!(
-        office.grant(&ada, TO_ADA, "site", "ship", None).await,
+        office.grant(&ada, TO_ADA, "site", Level::Ship, None).await,
         refused
     );
     assert_eq!(
-        office.grant(&ada, TO_ADA, "unknown", "ship", None).await,
+        office
+            .grant(&ada, TO_ADA, "unknown", Level::Ship, None)
+            .await,
         refused
     );
     assert_eq!(
@@ -115,16 +117,33 @@ async fn a_grant_that_makes_no_sense_is_not_given() {
     let (_home, office) = office();
     let everyone = Subject::Role(RoleId(GUILD.0));
     let table = [
-        (TO_ADA, "siet", "chat", None, "Do you mean `site`?"),
-        (TO_ADA, "the nots", "chat", None, "Do you mean `notes`?"),
-        (TO_ADA, "site", "root", None, "There is no level `root`"),
-        (TO_ADA, "site", "chat", Some("soon"), "`soon` is no length"),
-        (TO_ADA, "site", "chat", Some("7"), "is no length"),
-        (TO_ADA, "site", "chat", Some("0d"), "is no length"),
-        (TO_ADA, "site", "chat", Some("-7d"), "is no length"),
-        (TO_ADA, "site", "chat", Some("7d ago"), "is no length"),
-        (TO_ADA, "site", "chat", Some("9999 years"), "is no length"),
-        (everyone, "site", "view", None, "@everyone cannot hold"),
+        (TO_ADA, "siet", Level::Chat, None, "Do you mean `site`?"),
+        (
+            TO_ADA,
+            "the nots",
+            Level::Chat,
+            None,
+            "Do you mean `notes`?",
+        ),
+        (
+            TO_ADA,
+            "site",
+            Level::Chat,
+            Some("soon"),
+            "`soon` is no length",
+        ),
+        (TO_ADA, "site", Level::Chat, Some("7"), "is no length"),
+        (TO_ADA, "site", Level::Chat, Some("0d"), "is no length"),
+        (TO_ADA, "site", Level::Chat, Some("-7d"), "is no length"),
+        (TO_ADA, "site", Level::Chat, Some("7d ago"), "is no length"),
+        (
+            TO_ADA,
+            "site",
+            Level::Chat,
+            Some("9999 years"),
+            "is no length",
+        ),
+        (everyone, "site", Level::View, None, "@everyone cannot hold"),
     ];
     for (to, project, level, how_long, right) in table {
         let text = office.grant(&owner(), to, project, level, how_long).await;
@@ -147,7 +166,7 @@ async fn how_long_is_counted_as_people_mean_it() {
         ("1w 2d", 9 * day),
     ] {
         office
-            .grant(&owner(), TO_ADA, "site", "chat", Some(text))
+            .grant(&owner(), TO_ADA, "site", Level::Chat, Some(text))
             .await;
         let grant = office.store.grant(TO_ADA, &slug("site")).unwrap().unwrap();
         assert_eq!(grant.until, Some(Moment(NOW.0 + ms)), "{text}");
@@ -158,8 +177,12 @@ async fn how_long_is_counted_as_people_mean_it() {
 async fn a_revoked_grant_is_gone_and_says_whose_turns_to_stop() {
     let (_home, office) = office();
     let role = Subject::Role(RoleId(70));
-    office.grant(&owner(), TO_ADA, "site", "ship", None).await;
-    office.grant(&owner(), role, "site", "view", None).await;
+    office
+        .grant(&owner(), TO_ADA, "site", Level::Ship, None)
+        .await;
+    office
+        .grant(&owner(), role, "site", Level::View, None)
+        .await;
     let (text, revoked) = office.revoke(&admin(), TO_ADA, "SITE").await;
     shows(&text, "no longer holds **ship** on `site`");
     shows(&text, "- <@&70> · view");
@@ -194,10 +217,16 @@ async fn a_grant_on_a_project_that_left_the_catalogue_can_still_be_revoked() {
 async fn admins_read_all_grants_or_those_of_one_member() {
     let (_home, office) = office();
     office
-        .grant(&admin(), TO_ADA, "site", "chat", Some("1d"))
+        .grant(&admin(), TO_ADA, "site", Level::Chat, Some("1d"))
         .await;
     office
-        .grant(&owner(), Subject::Role(RoleId(70)), "notes", "view", None)
+        .grant(
+            &owner(),
+            Subject::Role(RoleId(70)),
+            "notes",
+            Level::View,
+            None,
+        )
         .await;
     tokio::time::advance(2 * DAY).await;
     assert_eq!(
@@ -212,7 +241,9 @@ async fn admins_read_all_grants_or_those_of_one_member() {
 async fn me_and_usage_tell_what_is_left() {
     let (_home, office) = office();
     shows(&office.me(&ada()), "You hold no grant yet");
-    office.grant(&owner(), TO_ADA, "site", "chat", None).await;
+    office
+        .grant(&owner(), TO_ADA, "site", Level::Chat, None)
+        .await;
     shows(
         &office.set_budget(&admin(), ADA, Some(5.0)).await,
         "✓ <@2> now has $5.00 a month",
@@ -274,9 +305,17 @@ async fn a_budget_is_a_sum_of_money() {
 #[tokio::test(start_paused = true)]
 async fn choices_show_only_what_the_caller_may_see() {
     let (_home, office) = office();
-    office.grant(&owner(), TO_ADA, "site", "chat", None).await;
     office
-        .grant(&owner(), Subject::Role(RoleId(70)), "notes", "view", None)
+        .grant(&owner(), TO_ADA, "site", Level::Chat, None)
+        .await;
+    office
+        .grant(
+            &owner(),
+            Subject::Role(RoleId(70)),
+            "notes",
+            Level::View,
+            None,
+        )
         .await;
     let slugs = |who: &Person, guild, typed: &str, need| -> Vec<String> {
         let choices = office.complete_projects(who, guild, typed, need);
@@ -343,14 +382,18 @@ async fn choices_keep_within_the_platforms_limits() {
 async fn an_unreadable_record_is_told_and_opens_nothing() {
     let (_home, office) = office();
     for name in ["site", "notes"] {
-        office.grant(&owner(), TO_ADA, name, "ship", None).await;
+        office
+            .grant(&owner(), TO_ADA, name, Level::Ship, None)
+            .await;
     }
     office.store.spoil_grant(TO_ADA, "site");
-    let trouble = say::trouble();
+    let trouble = crate::present::notice::broken();
     assert_eq!(office.me(&ada()), trouble);
     assert_eq!(office.grants(&owner(), Some(ADA)), trouble);
     assert_eq!(
-        office.grant(&owner(), TO_ADA, "site", "view", None).await,
+        office
+            .grant(&owner(), TO_ADA, "site", Level::View, None)
+            .await,
         trouble
     );
     assert_eq!(office.complete_projects(&ada(), GUILD, "", Level::View), []);
@@ -372,7 +415,9 @@ fn act_text(reply: crate::driver::inbound::Reply) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_guest_is_suspended_and_restored_with_grants_and_budget_kept() {
     let (_home, office) = office();
-    office.grant(&owner(), TO_ADA, "site", "chat", None).await;
+    office
+        .grant(&owner(), TO_ADA, "site", Level::Chat, None)
+        .await;
     office.set_budget(&owner(), ADA, Some(5.0)).await;
     let act = async |act| act_text(office.act(&admin(), GUILD, act).await);
     shows(&act(Act::Suspend(ADA)).await, "✓ <@2> is suspended");

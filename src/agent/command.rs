@@ -34,8 +34,6 @@ pub enum Shell {
     Confined,
     /// With all that the account may do: only where the owner switched confinement off.
     Open,
-    /// Not at all.
-    Closed,
 }
 
 /// One start of the CLI.
@@ -123,7 +121,6 @@ fn tools(launch: &Launch<'_>) -> Vec<String> {
         .tools
         .iter()
         .filter(|tool| launch.rules.questions || *tool != ASK_TOOL)
-        .filter(|tool| launch.shell != Shell::Closed || *tool != SHELL_TOOL)
         .cloned()
         .collect()
 }
@@ -252,16 +249,15 @@ mod tests {
     }
 
     #[test]
-    fn without_questions_and_shell_neither_is_given_and_nothing_is_asked() {
+    fn without_questions_their_tool_is_not_given_and_nothing_is_asked() {
         let mut rules = rules();
         rules.questions = false;
         let (session, lists) = (SessionId("5f0c".to_owned()), Default::default());
         let launch = Launch {
             resumes: true,
-            shell: Shell::Closed,
             ..launch(&rules, &session, &lists)
         };
-        insta::assert_snapshot!(flags(&launch)[8..].join("|"), @"--permission-mode|dontAsk|--setting-sources||--strict-mcp-config|--tools|Read|--settings|/h/settings.json|--append-system-prompt-file|/h/prompt.md|--model|haiku|--max-turns|30|--resume|5f0c");
+        insta::assert_snapshot!(flags(&launch)[8..].join("|"), @"--permission-mode|dontAsk|--setting-sources||--strict-mcp-config|--tools|Read,Bash|--settings|/h/settings.json|--append-system-prompt-file|/h/prompt.md|--model|haiku|--max-turns|30|--resume|5f0c");
     }
 
     #[test]

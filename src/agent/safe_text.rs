@@ -5,6 +5,7 @@
 
 use crate::domain::grant::Level;
 use crate::domain::guest::Person;
+use crate::domain::text::is_invisible;
 
 /// U+2060, word joiner: invisible, no white space, and no part of what the CLI looks for.
 const JOINER: char = '\u{2060}';
@@ -29,17 +30,8 @@ pub fn author_tag(word: &str, person: &Person, level: Level) -> String {
         "<from word=\"{word}\" id=\"{}\" name=\"{}\" level=\"{}\"/>",
         person.member,
         tag_name(&person.name, word),
-        level_name(level)
+        level
     )
-}
-
-/// Returns a level as tags and system prompts write it.
-pub fn level_name(level: Level) -> &'static str {
-    match level {
-        Level::View => "view",
-        Level::Chat => "chat",
-        Level::Ship => "ship",
-    }
 }
 
 /// Returns the text without author tags of this chat, and without its word, as people may see it.
@@ -106,7 +98,7 @@ fn tag_name(name: &str, word: &str) -> String {
 pub(super) fn one_line(text: &str) -> String {
     let visible: String = text
         .chars()
-        .filter(|c| c.is_whitespace() || !(c.is_control() || is_invisible(*c)))
+        .filter(|c| c.is_whitespace() || !is_invisible(*c))
         .collect();
     visible.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -121,17 +113,6 @@ fn entity(c: char) -> String {
         '`' => "&#96;".to_owned(),
         other => other.to_string(),
     }
-}
-
-/// Whether a character shows nothing, or turns the direction of its neighbours (Unicode's default ignorable code points,
-/// bidirectional controls, interlinear annotation).
-fn is_invisible(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
-        | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
-        | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// Breaks whatever looks like the start of an author tag or of the tags by which the CLI itself speaks to the model, and every
@@ -190,7 +171,7 @@ fn without_commands(text: &str) -> String {
 
 /// Whether the CLI, whose white space is JavaScript's, might see nothing here.
 fn is_blank(c: char) -> bool {
-    c.is_whitespace() || c.is_control() || is_invisible(c)
+    c.is_whitespace() || is_invisible(c)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::domain::grant::Level;
 
 use super::command::{ASK_TOOL, SHELL_TOOL, Shell};
 use super::rules::AgentRules;
-use super::safe_text::{harmless, level_name, one_line};
+use super::safe_text::{harmless, one_line};
 
 /// What no run may read or change, whatever the rules say: the house's own directory with every chat's conversation. It also
 /// holds what the CLI saves of outputs too long to show, so those cannot be read again (measured); the system prompt tells.
@@ -143,9 +143,7 @@ fn allowed(scope: &Scope<'_>) -> Vec<String> {
         allowed.push(rule("Read", directory));
     }
     allowed.extend(scope.read_dirs.iter().map(|path| rule("Read", path)));
-    if scope.shell != Shell::Closed {
-        allowed.push(SHELL_TOOL.to_owned());
-    }
+    allowed.push(SHELL_TOOL.to_owned());
     let by_path = ["Read", "Write", "Edit", "NotebookEdit"];
     allowed.extend(
         scope
@@ -287,19 +285,16 @@ fn place(scope: &ScopeText<'_>) -> String {
                             network names that were allowed. Do not try to get around that; say what is missing."
             .to_owned(),
         Shell::Open => "- Commands run with the account's own rights. Keep to the directories named below.".to_owned(),
-        Shell::Closed => "- You cannot run commands here.".to_owned(),
     });
-    if scope.shell != Shell::Closed {
-        lines.push(
-            "- A command's output is cut when it is long, and the file in which the rest is kept cannot be read here. Send long \
-             output to a file of your own under `$TMPDIR` and read the part you need."
-                .to_owned(),
-        );
-    }
+    lines.push(
+        "- A command's output is cut when it is long, and the file in which the rest is kept cannot be read here. Send long \
+         output to a file of your own under `$TMPDIR` and read the part you need."
+            .to_owned(),
+    );
     lines.push(if scope.questions {
         format!(
-            "- If a decision is truly theirs, ask with {ASK_TOOL}: it reaches the people in the thread. They may not answer; \
-             then choose the most careful way and say so."
+            "- {ASK_TOOL} reaches nobody yet, and says so at once: choose the most careful way and say what you assumed, or \
+             ask in your answer."
         )
     } else {
         "- You cannot ask while you work: choose the most careful way and say what you assumed.".to_owned()
@@ -335,7 +330,7 @@ fn projects(scope: &ScopeText<'_>) -> String {
                 project.slug,
                 title(project.title),
                 project.path,
-                level_name(project.level)
+                project.level
             ),
             Some(why) => format!(
                 "- `{}` ({}) cannot be used at present: {}. Say so if it is needed.",

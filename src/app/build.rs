@@ -20,7 +20,7 @@ use crate::driver::live_message::Crowd;
 use crate::driver::newest::Newest;
 use crate::driver::ports::{Ports, Surface};
 use crate::driver::produced::Produced;
-use crate::driver::provider::{self, Provider, Told};
+use crate::driver::provider::{self, Provider, ProviderError, Told};
 use crate::driver::slots::Slots;
 use crate::driver::turn_directory::TurnDirectory;
 use crate::meter::{self, Meter, MeterError, Price, Prices};
@@ -84,7 +84,10 @@ pub async fn build(
     let mut agent = settings.agent.clone();
     let sandbox = sandbox(settings, &mut agent.command)?;
     let (provider, told) = provider(&settings.provider, &store, &cancel).await?;
-    provider.reopen(&store)?;
+    provider.reopen(&store).map_err(|error| match error {
+        ProviderError::Store(error) => BuildError::Store(error),
+        ProviderError::Meter(error) => BuildError::Meter(error),
+    })?;
     let limits = &settings.rules.limits;
     let rules = Arc::new(settings.rules.clone());
     let catalogue = Arc::new(settings.catalogue.clone());
@@ -133,7 +136,7 @@ pub async fn build(
         rules,
         catalogue,
         clock,
-        surface,
+        house: house.clone(),
         sandbox,
     };
     Ok(Built {

@@ -175,7 +175,21 @@ pub fn configuration(settings: &Settings) -> Vec<Finding> {
     findings.extend(meter_address(settings));
     findings.extend(open_wire(settings));
     findings.extend(without_effect(settings));
+    findings.extend(questions(settings));
     findings
+}
+
+/// How long a question waits where nothing is configured.
+const QUESTION: Duration = Duration::from_secs(1800);
+
+/// Tells that agents have no way to ask.
+fn questions(settings: &Settings) -> Option<Finding> {
+    settings.agent.questions.then(|| {
+        Finding::ok(
+            Area::Configuration,
+            "agents are told that their questions reach nobody in this version (agent.questions)",
+        )
+    })
 }
 
 /// Finds keys that are understood, and change nothing in this version.
@@ -183,6 +197,10 @@ fn without_effect(settings: &Settings) -> Vec<Finding> {
     let keys = [
         ("sandbox.drop_dir", settings.sandbox.drop_dir.is_some()),
         ("observe.listen", settings.observe.listen.is_some()),
+        (
+            "limits.question_seconds",
+            settings.rules.limits.question != QUESTION,
+        ),
     ];
     keys.into_iter()
         .filter(|(_, given)| *given)
@@ -495,6 +513,7 @@ mod tests {
                  → set provider.meter_listen to an address that the sandbox reaches, and provider.meter_url to the same
         warning  Configuration: sandbox.url is plain http: what opens it can be read on the way
                  → use https, or a network that nobody else is on
+        ok       Configuration: agents are told that their questions reach nobody in this version (agent.questions)
         "#);
     }
 

@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
+
+use crate::discord::own_id;
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,12 +179,9 @@ const PERMISSIONS: u64 = 309_237_763_136;
 
 /// Returns the address that invites the bot, or `None` if this is no bot's token.
 ///
-/// The first part of a token is the bot's id in base64, and an application's id is its bot's id (for every application
-/// made since 2016).
+/// An application's id is its bot's id, for every application made since 2016.
 pub fn invite(token: &SecretString) -> Option<String> {
-    let (first, _) = token.expose_secret().split_once('.')?;
-    let id = STANDARD_NO_PAD.decode(first.trim_end_matches('=')).ok()?;
-    let id: u64 = std::str::from_utf8(&id).ok()?.parse().ok()?;
+    let id = own_id(token)?;
     Some(format!(
         "https://discord.com/oauth2/authorize?client_id={id}&scope=bot%20applications.commands\
          &integration_type=0&permissions={PERMISSIONS}"

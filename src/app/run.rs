@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admin::Office;
-use crate::agent::safe_text::level_name;
 use crate::discord::{
     ActCall, Caller, Choice, Completion, Discord, DiscordSettings, Fatal, GrantCall, Handlers,
     OfficeCalls, RevokeCall,
@@ -26,8 +26,9 @@ use super::check;
 use super::cli::Exit;
 use super::config::Settings;
 
-/// How long running chats may take for their last words. The whole exit takes at most ten seconds.
-const LAST_WORDS: Duration = Duration::from_secs(6);
+/// How long everything may take to close, from when it is told to; the last flush follows. The whole exit takes at most
+/// ten seconds. Chats say their last words while Discord's connection closes.
+const LAST_WORDS: Duration = Duration::from_secs(9);
 
 /// How often roles and grants are looked at again for the authors of running turns (an expired one ends the turn).
 const RECHECK: Duration = Duration::from_secs(60);
@@ -101,10 +102,18 @@ pub async fn serve(
     }
     tracker.spawn(sweep::daily(built.house.clone()));
     tracker.spawn(recheck(built.desk.clone(), cancel.clone()));
-    let outcome = discord
-        .serve(handlers(&built, &tracker, &cancel), cancel.clone())
-        .await;
-    close(&tracker, &cancel, &store).await;
+    let serving = async {
+        let handlers = handlers(&built, &tracker, &cancel);
+        let outcome = discord.serve(handlers, cancel.clone()).await;
+        cancel.cancel();
+        outcome
+    };
+    let told = async {
+        cancel.cancelled().await;
+        Instant::now()
+    };
+    let (outcome, told) = tokio::join!(serving, told);
+    close(&tracker, told + LAST_WORDS, &store).await;
     Ok(outcome?)
 }
 
@@ -122,11 +131,10 @@ pub(super) fn connect(settings: &Settings) -> Result<Discord, RunError> {
         .map_err(|error| RunError::Settings(error.to_string()))
 }
 
-/// Lets chats write their last words, then makes sure that everything is on disk.
-async fn close(tracker: &TaskTracker, cancel: &CancellationToken, store: &Store) {
-    cancel.cancel();
+/// Lets chats write their last words until then, and makes sure that everything is on disk.
+async fn close(tracker: &TaskTracker, until: Instant, store: &Store) {
     tracker.close();
-    if tokio::time::timeout(LAST_WORDS, tracker.wait())
+    if tokio::time::timeout_at(until, tracker.wait())
         .await
         .is_err()
     {
@@ -237,7 +245,7 @@ fn office_calls(built: &Built) -> OfficeCalls {
                     &call.caller.by,
                     call.subject,
                     &call.project,
-                    level_name(call.level),
+                    call.level,
                     how_long,
                 )
                 .await;

@@ -11,6 +11,7 @@ use serenity::all::{
 
 use crate::domain::ids::{ChannelId, MemberId, MessageId};
 use crate::driver::ports::{Button, Menu, Nonce, Post, Upload};
+use crate::present::notice;
 
 /// Code points of one message (resources/message).
 const LONGEST_TEXT: usize = 2000;
@@ -182,7 +183,7 @@ fn select(menu: &Menu) -> CreateActionRow {
         options: options.collect(),
     };
     CreateActionRow::SelectMenu(
-        CreateSelectMenu::new(menu.choice.id(), kind).placeholder("Choose a project"),
+        CreateSelectMenu::new(menu.choice.id(), kind).placeholder(notice::choose_project()),
     )
 }
 

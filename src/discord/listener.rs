@@ -11,7 +11,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::Value;
 use serenity::all::{Context, Event, ShardManager};
-use tokio::task::JoinSet;
+use tokio::task::{self, JoinSet};
 use tokio::time::Instant;
 
 use crate::domain::ids::{ChannelId, GuildId, MessageId};
@@ -30,6 +30,9 @@ use super::wire;
 /// Edited messages whose last edit is remembered, to tell a new edit from a link preview.
 const EDITS: usize = 1024;
 
+/// What may wait behind one message; more is dropped, as if it had been written while nobody listened.
+const HELD: usize = 1000;
+
 /// How long a new session waits for its servers before it is reported.
 const BEGINNING: Duration = Duration::from_secs(10);
 
@@ -42,7 +45,9 @@ pub(super) struct Listener {
     switchboard: Arc<Switchboard>,
     /// What waits behind a message whose channel or author is being asked for.
     held: HashMap<ChannelId, VecDeque<Piece>>,
-    questions: JoinSet<Answered>,
+    questions: JoinSet<Found>,
+    /// The channel that each question is about.
+    asked: HashMap<task::Id, ChannelId>,
     edits: BTreeMap<MessageId, i64>,
     beginning: Option<Beginning>,
     renewals: Arc<AtomicU64>,
@@ -55,18 +60,15 @@ enum Piece {
     Ready(Inbound),
 }
 
+/// What a question about a message's author and place gave.
+type Found = Result<(Value, Place), RestError>;
+
 /// A session that has begun, but has not told everything yet.
 struct Beginning {
     /// Configured servers that are still to come.
     awaited: HashSet<GuildId>,
     /// When no more is waited for: during an outage some never come.
     until: Instant,
-}
-
-/// What a question about a message's channel and author gave.
-struct Answered {
-    channel: ChannelId,
-    found: Result<(Value, Place), RestError>,
 }
 
 impl Listener {
@@ -90,6 +92,7 @@ impl Listener {
             switchboard: Arc::new(switchboard),
             held: HashMap::new(),
             questions: JoinSet::new(),
+            asked: HashMap::new(),
             edits: BTreeMap::new(),
             beginning: None,
             renewals: Arc::default(),
@@ -260,7 +263,11 @@ impl Listener {
     /// Hands a piece over, or lets it wait behind what waits already in its channel.
     fn accept(&mut self, channel: ChannelId, piece: Piece) {
         if let Some(waiting) = self.held.get_mut(&channel) {
-            waiting.push_back(piece);
+            if waiting.len() < HELD {
+                waiting.push_back(piece);
+            } else {
+                tracing::error!(%channel, "a message was lost: too much waits in its channel");
+            }
         } else if let Some(message) = self.hand_over(channel, piece) {
             self.held.insert(channel, VecDeque::new());
             self.question(channel, message);
@@ -299,10 +306,10 @@ impl Listener {
 
     fn question(&mut self, channel: ChannelId, raw: Value) {
         let (rest, places) = (self.rest.clone(), Arc::clone(&self.places));
-        self.questions.spawn(async move {
-            let found = at_last(|| complete(&rest, &places, channel, raw.clone())).await;
-            Answered { channel, found }
-        });
+        let question =
+            async move { at_last(|| complete(&rest, &places, channel, raw.clone())).await };
+        let task = self.questions.spawn(question);
+        self.asked.insert(task.id(), channel);
     }
 
     /// Waits for the answer to a question, and hands over what waited for it; or for the end of a session's beginning.
@@ -316,20 +323,34 @@ impl Listener {
             }
         };
         tokio::select! {
-            Some(answered) = self.questions.join_next() => match answered {
-                Ok(answered) => self.resume(answered),
-                Err(error) => tracing::error!(%error, "a question about a message broke off"),
-            },
+            Some(ended) = self.questions.join_next_with_id() => self.answered(ended),
             () = over => self.report_beginning(),
         }
     }
 
-    fn resume(&mut self, answered: Answered) {
-        let channel = answered.channel;
-        match answered.found {
-            Ok((raw, place)) => self.deliver(&raw, place),
-            Err(error) => tracing::error!(%error, "a message was lost: its channel is unknown"),
+    /// Takes the end of a question: what waited for it goes on, whatever came of it.
+    fn answered(&mut self, ended: Result<(task::Id, Found), task::JoinError>) {
+        let id = match ended {
+            Ok((id, found)) => {
+                match found {
+                    Ok((raw, place)) => self.deliver(&raw, place),
+                    Err(error) => {
+                        tracing::error!(%error, "a message was lost: its channel is unknown");
+                    }
+                }
+                id
+            }
+            Err(error) => {
+                tracing::error!(%error, "a message was lost: the question about it broke off");
+                error.id()
+            }
+        };
+        if let Some(channel) = self.asked.remove(&id) {
+            self.resume(channel);
         }
+    }
+
+    fn resume(&mut self, channel: ChannelId) {
         let mut waiting = self.held.remove(&channel).unwrap_or_default();
         while let Some(piece) = waiting.pop_front() {
             if let Some(message) = self.hand_over(channel, piece) {
@@ -400,8 +421,42 @@ async fn ask_place(rest: &Rest, places: &Places, channel: ChannelId) -> Result<P
     let path = format!("channels/{channel}");
     let call = Call::new("read channel", Method::GET, path, Major::Channel(channel));
     let raw: Value = rest.ask(call).await?;
-    places.learn_channel(&raw, None).ok_or(RestError::Away {
+    places.learn_channel(&raw, None).ok_or(RestError::Refused {
         call: "read channel",
-        why: "the answer describes no channel of a server".to_owned(),
+        status: 200,
+        code: 0,
+        message: "the answer describes no channel of a server".to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{listener, quiet};
+    use super::*;
+
+    #[tokio::test]
+    async fn a_question_that_breaks_off_leaves_its_channel_open() {
+        let calls = quiet();
+        let mut listener = listener(&calls);
+        let channel = ChannelId(6);
+        listener.held.insert(channel, VecDeque::new());
+        let task = listener.questions.spawn(async { panic!("a question") });
+        listener.asked.insert(task.id(), channel);
+        listener.accept(channel, Piece::Ready(Inbound::Gone { channel }));
+        assert!(calls.lines().is_empty());
+        listener.pump().await;
+        assert_eq!(calls.lines(), ["gone 6"]);
+        assert!(listener.held.is_empty() && listener.asked.is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_waits_in_a_channel_is_bounded() {
+        let mut listener = listener(&quiet());
+        let channel = ChannelId(6);
+        listener.held.insert(channel, VecDeque::new());
+        for _ in 0..2 * HELD {
+            listener.accept(channel, Piece::Ready(Inbound::Gone { channel }));
+        }
+        assert_eq!(listener.held[&channel].len(), HELD);
+    }
 }

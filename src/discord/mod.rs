@@ -35,4 +35,4 @@ pub use handlers::{
 pub use outbound::Outbound;
 pub use reqwest::Url;
 pub use rest::{BadSettings, RestError};
-pub use serve::{Discord, DiscordSettings, Fatal};
+pub use serve::{Discord, DiscordSettings, Fatal, own_id};

@@ -67,8 +67,8 @@ pub enum Fatal {
 }
 
 /// Returns the bot's own id, which a token's first part holds (Discord reference, "Authentication"): known before the first
-/// session, so that what an earlier process said can be told from what others said.
-fn own_id(token: &SecretString) -> Option<u64> {
+/// session, so that what an earlier process said can be told from what others said. `None`: this is no bot's token.
+pub fn own_id(token: &SecretString) -> Option<u64> {
     let (first, _) = token.expose_secret().split_once('.')?;
     let id = STANDARD_NO_PAD.decode(first.trim_end_matches('=')).ok()?;
     std::str::from_utf8(&id).ok()?.parse().ok()

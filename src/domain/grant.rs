@@ -236,10 +236,6 @@ pub enum Refusal {
         /// Bytes allowed.
         limit: u64,
     },
-    /// The sandbox account has no working confinement and the person is no owner.
-    NotConfined,
-    /// Only admins may do this.
-    AdminsOnly,
     /// Only the turn's author, the chat's owner and admins may stop a turn.
     NotYourTurn,
     /// Only the chat's owner and admins may change how a chat works.

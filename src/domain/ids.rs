@@ -121,9 +121,9 @@ impl fmt::Display for Slug {
     }
 }
 
-/// The sandbox user that a chat runs as: eight characters of `a-z0-9`, a letter first.
+/// The sandbox user that a chat runs as: up to eight characters of `a-z0-9`, a letter first.
 ///
-/// Minted by the bot, never made from a Discord id: open-terminal keeps only the first eight letters and digits of
+/// Configured, or minted by the bot with eight characters; never made from a Discord id: open-terminal keeps only the first eight letters and digits of
 /// what it is sent, so two people could share one (measured, 0.14.5).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

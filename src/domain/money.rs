@@ -1,4 +1,4 @@
-//! Money in whole micro-dollars: nothing here is ever a float.
+//! Money in whole micro-dollars. Floats end here: amounts that others give as such are rounded once.
 
 use std::fmt;
 use std::iter::Sum;

@@ -58,6 +58,16 @@ pub struct Project {
     pub ship_env_file: Option<std::path::PathBuf>,
 }
 
+impl Project {
+    /// Returns the title, or the short name where the title is blank: Discord takes no blank choice.
+    pub fn label(&self) -> &str {
+        match self.title.trim() {
+            "" => self.slug.as_str(),
+            title => title,
+        }
+    }
+}
+
 /// All configured projects, in the order of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Catalogue(pub Vec<Project>);

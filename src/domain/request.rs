@@ -47,7 +47,8 @@ pub struct Request {
     pub context: Vec<Quote>,
     /// Things that have no text of their own, described: stickers, polls, voice messages.
     pub described: Vec<String>,
-    /// The message that the answer replies to; `None` for a command, whose answer is a plain message.
+    /// The message that the answer replies to: what its author wrote, or what shows a request made by command;
+    /// `None` until that is posted.
     pub message: Option<MessageId>,
     /// The model asked for with it, if any.
     pub model: Option<String>,

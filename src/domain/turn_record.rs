@@ -17,7 +17,7 @@ pub enum Stage {
     Held,
     /// The start was given, or is about to be: the sandbox must be looked at before anything is started again.
     Started,
-    /// Its end is known and booked; parts of the answer may still have to be sent.
+    /// Its end is known, and is booked next if it is not yet; parts of the answer may still have to be sent.
     Settled {
         /// What it cost.
         cost: Usd,

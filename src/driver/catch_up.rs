@@ -39,11 +39,17 @@ pub fn note(house: &House, message: MessageId) -> Result<(), StoreError> {
     }
 }
 
+/// Forgets what was seen too long ago to come again.
+pub fn forget(house: &House) -> Result<(), StoreError> {
+    let before = before(house.now(), REMEMBERED);
+    house.store.forget_intake_before(before).map(drop)
+}
+
 /// Returns the id after which messages are read again, and forgets what was seen too long ago to come again. A house that
 /// has never listened missed none; from now on it would.
 pub fn begin(house: &House) -> Result<MessageId, StoreError> {
     let now = house.now();
-    house.store.forget_intake_before(before(now, REMEMBERED))?;
+    forget(house)?;
     let Some(newest) = known(house, SEEN_FACT)? else {
         let first = MessageId::at(now);
         note(house, first)?;

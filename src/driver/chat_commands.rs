@@ -55,13 +55,10 @@ async fn answer(house: &Arc<House>, call: InboundChat) -> anyhow::Result<Reply> 
     let Some(chat) = chat.filter(|chat| !chat.closed && chat.guild == place.guild) else {
         return Ok(Reply::from(say::no_chat_here()));
     };
-    if want == ChatWant::Details {
-        return match house.store.newest_turn(chat.thread)? {
-            Some(turn) => details::of(house, turn.id, &by).await,
-            None => Ok(Reply::from(notice::nothing_is_running())),
-        };
-    }
-    if let Err(refusal) = may_change(house, &chat, &by)? {
+    // To see is less than to change.
+    if want != ChatWant::Details
+        && let Err(refusal) = may_change(house, &chat, &by)?
+    {
         return refused(house, &by, &refusal);
     }
     let done = match want {
@@ -70,8 +67,12 @@ async fn answer(house: &Arc<House>, call: InboundChat) -> anyhow::Result<Reply> 
         ChatWant::Model(name) => model(house, &chat, &by, &name).await,
         ChatWant::Listen(listen) => listens(house, &chat, listen).await,
         ChatWant::AddProject(name) => add_project(house, &chat, &by, &name).await,
-        // Answered above: to see is less than to change.
-        ChatWant::Details => Ok(Ok(notice::nothing_is_running())),
+        ChatWant::Details => {
+            return match house.store.newest_turn(chat.thread)? {
+                Some(turn) => details::of(house, turn.id, &by).await,
+                None => Ok(Reply::from(notice::no_turn_yet())),
+            };
+        }
     };
     match done? {
         Ok(text) => Ok(Reply::from(text)),

@@ -515,10 +515,12 @@ impl Desk {
     /// Asks once more what a turn was asked that could not be done; the presser pays.
     async fn retry(&self, turn: TurnId, press: &InboundPress) -> anyhow::Result<Reply> {
         let house = &self.house;
-        let record = house
-            .store
-            .turn(turn)?
-            .filter(|record| record.retry && record.stage == Stage::Done);
+        if !house.store.first_sight(press.id.0, house.now())? {
+            return Ok(Reply::from(notice::seen_already()));
+        }
+        // Taken first, so that of two people who press, one starts a turn: what follows has a button of its own if it
+        // fails as well.
+        let record = house.store.take_retry(turn)?;
         let chat = match &record {
             Some(record) => house.store.chat(record.thread)?.filter(|chat| !chat.closed),
             None => None,
@@ -526,9 +528,6 @@ impl Desk {
         let (Some(mut record), Some(chat)) = (record, chat) else {
             return Ok(Reply::from(notice::nothing_to_retry()));
         };
-        if !house.store.first_sight(press.id.0, house.now())? {
-            return Ok(Reply::from(notice::seen_already()));
-        }
         let place = Place {
             guild: chat.guild,
             channel: chat.place,
@@ -539,11 +538,13 @@ impl Desk {
             author: press.by.clone(),
             ..record.request.clone()
         };
-        match self.take(request, Some(chat), place, TurnId(press.id.0), None)? {
+        let taken = self.take(request, Some(chat), place, TurnId(press.id.0), None);
+        if !matches!(taken, Ok(Ok(_))) {
+            record.retry = true;
+            house.store.put_turn(&record)?;
+        }
+        match taken? {
             Ok(again) => {
-                // Pressed once: what follows has a button of its own if it fails as well.
-                record.retry = false;
-                house.store.put_turn(&record)?;
                 house.store.flush().await?;
                 self.hand_over(&again);
                 Ok(Reply::from(notice::trying_again()))
@@ -681,10 +682,7 @@ fn meaning(message: &InboundMessage, chat: Option<&Chat>, level: Option<Level>) 
 fn says_once(refusal: &Refusal) -> bool {
     matches!(
         refusal,
-        Refusal::NoGrant { .. }
-            | Refusal::Expired { .. }
-            | Refusal::Suspended
-            | Refusal::NotConfined
+        Refusal::NoGrant { .. } | Refusal::Expired { .. } | Refusal::Suspended
     )
 }
 

@@ -11,9 +11,10 @@ use crate::domain::chat::Chat;
 use crate::domain::grant::{Level, Refusal};
 use crate::domain::guest::Person;
 use crate::domain::ids::TurnId;
-use crate::domain::turn_record::TurnRecord;
+use crate::domain::turn_record::{Stage, TurnRecord};
 use crate::present;
 use crate::present::notice;
+use crate::sandbox::SandboxError;
 use crate::turn::event::Event;
 use crate::turn::machine::Turn;
 
@@ -36,10 +37,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Returns the details of a turn for somebody who holds `view` on all projects of its chat.
 pub async fn of(house: &Arc<House>, turn: TurnId, by: &Person) -> anyhow::Result<Reply> {
     let Some(record) = house.store.turn(turn)? else {
-        return Ok(Reply::from(notice::nothing_is_running()));
+        return Ok(Reply::from(notice::details_gone()));
     };
     let Some(chat) = house.store.chat(record.thread)? else {
-        return Ok(Reply::from(notice::nothing_is_running()));
+        return Ok(Reply::from(notice::details_gone()));
     };
     for project in &chat.projects {
         let holds = gate::level(house, by, project)?;
@@ -53,46 +54,48 @@ pub async fn of(house: &Arc<House>, turn: TurnId, by: &Person) -> anyhow::Result
         }
     }
     match tokio::time::timeout(PATIENCE, rebuild(house, &chat, &record)).await {
-        Ok(Ok(mut turn)) => {
+        Ok(Ok(Some(mut turn))) => {
             if let Some(booked) = house.store.entry(record.id)? {
                 let (cost, estimated) = (booked.cost, booked.estimated);
                 turn.handle(Event::Metered { cost, estimated }, booked.at);
             }
             Ok(file(house, &turn))
         }
+        Ok(Ok(None)) => Ok(Reply::from(notice::details_gone())),
         Ok(Err(error)) => {
             tracing::warn!(turn = %record.id, %error, "the details of a turn cannot be read");
-            Ok(Reply::from(notice::details_gone()))
+            Ok(Reply::from(notice::no_details_now()))
         }
-        Err(_) => Ok(Reply::from(notice::details_gone())),
+        Err(_) => Ok(Reply::from(notice::no_details_now())),
     }
 }
 
+/// Reads a turn again, as far as it has come; `None`: the sandbox keeps nothing of it any more.
 async fn rebuild(
     house: &House,
     chat: &Chat,
     record: &TurnRecord,
-) -> Result<Turn, crate::sandbox::SandboxError> {
+) -> Result<Option<Turn>, SandboxError> {
     let at = record.started_at.unwrap_or_else(|| house.now());
     let mut turn = Turn::new(gate::facts_of(house, chat, record), at);
     turn.handle(Event::Held(record.hold), at);
     turn.handle(Event::Started, at);
     let run = launch::run_of(chat, record);
     let (mut lines, mut offset) = (Lines::new(LONGEST_LINE), 0);
-    let running = house.turns.state(&run).await? == RunState::Running;
     while offset < LONGEST_STREAM {
-        let chunk = house.turns.follow(&run, offset).await?;
+        let chunk = house.turns.read(&run, offset).await?;
+        if chunk.state == RunState::Absent && record.stage == Stage::Done {
+            return Ok(None);
+        }
         for event in lines.push(&chunk.bytes).iter().flat_map(decode) {
             turn.handle(Event::Agent(event), at);
         }
-        let moved = chunk.offset > offset;
-        offset = chunk.offset;
-        // Of a turn that still runs, what is there now.
-        if !moved || chunk.state != RunState::Running || (running && chunk.bytes.is_empty()) {
+        if chunk.offset <= offset {
             break;
         }
+        offset = chunk.offset;
     }
-    Ok(turn)
+    Ok(Some(turn))
 }
 
 fn file(house: &House, turn: &Turn) -> Reply {

@@ -129,10 +129,6 @@ cd -- "$DIR" 2>/dev/null || exit 0
 [ -h err.log ] || [ ! -f err.log ] || tail -c 2000 err.log
 "#;
 
-const PREPARE: &str = r#"umask 077
-inn DIRS | xargs -0 -r mkdir -p --
-"#;
-
 /// Names one run. All paths begin with `~/`; [`absolute`] makes absolute ones of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
@@ -286,7 +282,7 @@ pub struct Chunk {
 #[derive(Debug)]
 pub struct TurnDirectory {
     sandbox: Arc<dyn Sandbox>,
-    homes: Mutex<HashMap<AccountId, Probe>>,
+    probes: Mutex<HashMap<AccountId, Probe>>,
 }
 
 impl TurnDirectory {
@@ -294,7 +290,7 @@ impl TurnDirectory {
     pub fn new(sandbox: Arc<dyn Sandbox>) -> TurnDirectory {
         TurnDirectory {
             sandbox,
-            homes: Mutex::new(HashMap::new()),
+            probes: Mutex::new(HashMap::new()),
         }
     }
 
@@ -382,6 +378,11 @@ impl TurnDirectory {
         self.look(run, offset, WAIT, CHUNK).await
     }
 
+    /// Reads what the run's stream holds after `offset` by now.
+    pub async fn read(&self, run: &Run, offset: u64) -> Result<Chunk, SandboxError> {
+        self.look(run, offset, Duration::ZERO, CHUNK).await
+    }
+
     /// Returns how a run stands, without waiting and without reading.
     pub async fn state(&self, run: &Run) -> Result<RunState, SandboxError> {
         Ok(self.look(run, 0, Duration::ZERO, 0).await?.state)
@@ -433,27 +434,6 @@ impl TurnDirectory {
         Ok(())
     }
 
-    /// Makes private directories for an account, where they are missing.
-    pub async fn prepare(&self, account: &AccountId, dirs: &[String]) -> Result<(), SandboxError> {
-        let mut text = String::new();
-        for dir in dirs {
-            text.push_str(&shell::path(dir)?);
-            text.push('\0');
-        }
-        let vars = vec![("DIRS", text.into_bytes())];
-        match self.run(account, PREPARE, vars, SHORT, 1024).await?.code {
-            0 => Ok(()),
-            code => Err(failed(&format!(
-                "the directories {dirs:?} could not be made (exit code {code})"
-            ))),
-        }
-    }
-
-    /// Returns the absolute path of an account's home.
-    pub async fn home(&self, account: &AccountId) -> Result<String, SandboxError> {
-        Ok(self.probe(account).await?.home)
-    }
-
     /// Returns what the sandbox tells about an account. Asked once; as long as confinement does not work, each time.
     pub async fn probe(&self, account: &AccountId) -> Result<Probe, SandboxError> {
         if let Some(known) = self.known(account) {
@@ -461,7 +441,7 @@ impl TurnDirectory {
         }
         let probe = self.sandbox.probe(account).await?;
         if probe.confinement == Confinement::Works {
-            self.homes
+            self.probes
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .insert(account.clone(), probe.clone());
@@ -470,7 +450,7 @@ impl TurnDirectory {
     }
 
     fn known(&self, account: &AccountId) -> Option<Probe> {
-        self.homes
+        self.probes
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .get(account)

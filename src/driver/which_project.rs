@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::ids::{Slug, TurnId};
+use crate::domain::project::Project;
 use crate::domain::request::{Request, Undecided};
 use crate::domain::time::Moment;
 use crate::domain::turn_record::TurnRecord;
@@ -61,10 +62,8 @@ pub(super) fn ask(
 }
 
 fn option(house: &House, slug: &Slug) -> (String, String) {
-    let title = house.catalogue.get(slug).map(|it| it.title.trim());
-    let label = title
-        .filter(|title| !title.is_empty())
-        .unwrap_or(slug.as_str());
+    let project = house.catalogue.get(slug);
+    let label = project.map_or(slug.as_str(), Project::label);
     (label.to_owned(), slug.to_string())
 }
 

@@ -188,7 +188,7 @@ mod tests {
         play.tell(Event::NotStarted(Trouble::Full));
         assert_eq!(
             answer(&play.turn),
-            ["The sandbox has no room left. The admins were told, and nothing was charged."]
+            ["The sandbox has no room left. An admin has to mend that."]
         );
     }
 

@@ -6,7 +6,7 @@ use crate::domain::time::Moment;
 use crate::turn::end::End;
 use crate::turn::event::{Stop, Trouble};
 use crate::turn::machine::Turn;
-use crate::turn::state::{Closing, State};
+use crate::turn::state::State;
 use crate::turn::work::{Step, Task, TaskState};
 
 use super::page::LIMIT;
@@ -249,17 +249,6 @@ fn stop_mark(why: Stop) -> &'static str {
         Stop::WrongMode => "■ stopped: wrong permissions",
         Stop::Tampered => "■ stopped: the record was changed",
     }
-}
-
-/// Returns whether the live message may still change; afterwards only the receipt may take its place.
-pub fn is_shown(turn: &Turn) -> bool {
-    !matches!(
-        turn.state(),
-        State::Closing {
-            stage: Closing::Delivering | Closing::Over,
-            ..
-        }
-    )
 }
 
 #[cfg(test)]

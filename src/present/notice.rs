@@ -1,4 +1,5 @@
-//! Every sentence that the bot says of its own accord. None holds an error's raw text.
+//! The sentences that the bot says of its own accord; those about access and money stand in the `office` files beside this.
+//! None holds an error's raw text.
 //!
 //! Names that people chose stand in code spans, so that nothing in them is mark-up.
 
@@ -98,8 +99,6 @@ pub fn refusal(refusal: &Refusal) -> String {
             bytes(*size),
             bytes(*limit)
         ),
-        Refusal::NotConfined => format!("{} An admin can mend that.", not_confined()),
-        Refusal::AdminsOnly => "Only admins can do that.".to_owned(),
         Refusal::NotYourTurn => {
             "Only the author of this request, the owner of this chat and admins can stop it."
                 .to_owned()
@@ -125,27 +124,19 @@ fn no_grant(project: Option<&Slug>, need: Level, holds: Option<Level>) -> String
     match (project, holds) {
         (Some(project), Some(holds)) => format!(
             "You hold `{}` on {}, and this needs `{}`. An admin can grant it with `/grant`.",
-            level(holds),
+            holds,
             slug(project),
-            level(need)
+            need
         ),
         (Some(project), None) => format!(
             "You have no access to {}. An admin can grant `{}` on it with `/grant`.",
             slug(project),
-            level(need)
+            need
         ),
         (None, _) => format!(
             "You have no access to any project here. An admin can grant `{}` on one with `/grant`.",
-            level(need)
+            need
         ),
-    }
-}
-
-fn level(level: Level) -> &'static str {
-    match level {
-        Level::View => "view",
-        Level::Chat => "chat",
-        Level::Ship => "ship",
     }
 }
 
@@ -224,6 +215,16 @@ pub fn details_gone() -> String {
     "The steps of this turn are not kept any more.".to_owned()
 }
 
+/// Returns what `/details` says in a chat that never had a turn.
+pub fn no_turn_yet() -> String {
+    "There was no turn in this chat yet.".to_owned()
+}
+
+/// Returns what Details says while the sandbox does not answer.
+pub fn no_details_now() -> String {
+    "The steps of this turn cannot be read at the moment. Try again in a while.".to_owned()
+}
+
 // ---- Ends
 
 /// Returns what is said of an end, beside whatever the agent said; `None` where the answer speaks for itself.
@@ -241,8 +242,8 @@ pub fn end(end: &End) -> Option<String> {
         }
         End::Failed(why) => Some(failure(why)),
         End::SandboxLost => Some(
-            "The sandbox has been away for too long, so this turn was given up. The admins were told; this chat can go \
-             on later."
+            "The sandbox has been away for too long, so this turn was given up. An admin has to look into that; this \
+             chat can go on later."
                 .to_owned(),
         ),
     }
@@ -272,10 +273,10 @@ pub fn stopped(why: Stop) -> String {
         Stop::ThreadGone => "Stopped: the thread is gone.".to_owned(),
         Stop::Revoked => "Stopped: the author's access has ended.".to_owned(),
         Stop::WrongMode => {
-            "Stopped: the agent did not keep to its permissions. The admins were told.".to_owned()
+            "Stopped: the agent did not keep to its permissions. An admin has to look into that.".to_owned()
         }
         Stop::Tampered => {
-            "Stopped: the record of this turn was changed while it ran. The admins were told."
+            "Stopped: the record of this turn was changed while it ran. An admin has to look into that."
                 .to_owned()
         }
     }
@@ -283,17 +284,19 @@ pub fn stopped(why: Stop) -> String {
 
 /// Returns what is said of a run that could not be started.
 pub fn trouble(trouble: &Trouble) -> String {
-    let told = "The admins were told, and nothing was charged.";
+    // An answer of the sandbox may be lost, and the run have begun all the same: then nothing is said of money.
+    let mend = "An admin has to mend that.";
+    let free = format!("{mend} Nothing was charged.");
     match trouble {
-        Trouble::SandboxAway => format!("The sandbox is unavailable. Ask again later. {told}"),
-        Trouble::SandboxRefused => format!("The sandbox refuses to work with me. {told}"),
-        Trouble::AgentMissing => format!("The agent's program is missing in the sandbox. {told}"),
-        Trouble::Workspace(_) => format!("The project's directory cannot be used. {told}"),
+        Trouble::SandboxAway => format!("The sandbox is unavailable. Ask again later. {mend}"),
+        Trouble::SandboxRefused => format!("The sandbox refuses to work with me. {mend}"),
+        Trouble::AgentMissing => format!("The agent's program is missing in the sandbox. {free}"),
+        Trouble::Workspace(_) => format!("The project's directory cannot be used. {free}"),
         Trouble::Attachment { name, why } => attachment(name, why),
-        Trouble::NotConfined(_) => format!("{} {told}", not_confined()),
+        Trouble::NotConfined(_) => format!("{} {free}", not_confined()),
         Trouble::Lost => closed_after_restart(),
-        Trouble::Full => format!("The sandbox has no room left. {told}"),
-        Trouble::Other(_) => format!("The turn could not be started. {told}"),
+        Trouble::Full => format!("The sandbox has no room left. {mend}"),
+        Trouble::Other(_) => format!("The turn could not be started. {mend}"),
     }
 }
 
@@ -310,8 +313,8 @@ pub fn attachment(name: &str, why: &str) -> String {
 /// Returns what people are told of the agent's failure.
 pub fn failure(failure: &Failure) -> String {
     match failure {
-        Failure::Key => "The provider does not let me in at the moment. The admins were told.".to_owned(),
-        Failure::Credit => "The provider's account is out of credit. The admins were told.".to_owned(),
+        Failure::Key => "The provider does not let me in at the moment. An admin has to mend that.".to_owned(),
+        Failure::Credit => "The provider's account is out of credit. An admin has to mend that.".to_owned(),
         Failure::UsageLimit(Some(resets)) => format!(
             "The provider's usage limit is reached. It resets {}.",
             escape(&cut(&one_line(resets), NAME))
@@ -320,7 +323,7 @@ pub fn failure(failure: &Failure) -> String {
         Failure::RateLimit => "The provider takes no more requests for now. Ask again in a few minutes.".to_owned(),
         Failure::Overloaded => "The provider is overloaded. Ask again in a few minutes.".to_owned(),
         Failure::Provider => "The provider cannot be reached or is faulty. Ask again in a few minutes.".to_owned(),
-        Failure::Model => "The provider does not know this chat's model. The admins were told.".to_owned(),
+        Failure::Model => "The provider does not know this chat's model. An admin has to mend that.".to_owned(),
         Failure::PromptTooLong => {
             "This conversation has become too long for the model. `/new` begins a fresh one in this thread.".to_owned()
         }
@@ -498,7 +501,40 @@ pub fn trying_again() -> String {
 
 /// Returns what is said when something of ours broke.
 pub fn broken() -> String {
-    "Something went wrong on my side, and nothing was done. The log has the reason.".to_owned()
+    "⚠ Something went wrong on my side, so this may be done or not. The reason is in my log; please look before you try \
+     again."
+        .to_owned()
+}
+
+/// Returns what is said where a command did its work and has nothing to say.
+pub fn done() -> String {
+    "Done.".to_owned()
+}
+
+/// Returns `text` with the news that the file which belongs to it does not come.
+pub fn without_file(text: &str) -> String {
+    let text = format!("{text}\n-# Discord did not take the file.");
+    text.trim_start().to_owned()
+}
+
+/// Returns what stands in the menu of projects before one is chosen.
+pub fn choose_project() -> String {
+    "Choose a project".to_owned()
+}
+
+/// Returns what is said to a command that the bot does not have any more.
+pub fn unknown_command() -> String {
+    "I do not know this command any more. Restart your Discord app to get the new list.".to_owned()
+}
+
+/// Returns what is said to a command whose options cannot be read.
+pub fn unreadable_options() -> String {
+    "I could not read what you filled in. Please try again.".to_owned()
+}
+
+/// Returns what is said to a button or a form of an older program.
+pub fn does_nothing() -> String {
+    "That does nothing any more. Please write to me again, or use a slash command.".to_owned()
 }
 
 /// Returns what is said to a command in a place that the bot does not listen to.
@@ -545,6 +581,14 @@ pub fn taken_back() -> String {
 /// Returns what is said to a button that the bot does not know.
 pub fn unknown_button() -> String {
     "I do not know this button.".to_owned()
+}
+
+/// Returns what is said in the channel to somebody whose answer can be shown to nobody else, and not to them any more.
+pub fn line_closed(member: MemberId) -> String {
+    format!(
+        "<@{member}> I have an answer for you alone, but Discord does not let me show it any more. If it matters, use the \
+         command or button again."
+    )
 }
 
 /// Returns what stands above a turn's details.
@@ -625,8 +669,6 @@ mod tests {
                 size: 60 << 20,
                 limit: 10 << 20,
             },
-            Refusal::NotConfined,
-            Refusal::AdminsOnly,
             Refusal::NotYourTurn,
         ]
     }
@@ -650,8 +692,6 @@ mod tests {
         There is nothing to work on in that message. Mention me together with what you want done.
         5 requests wait in this thread already. Ask again once one of them is done.
         `a.zip` is too large: it has 60 MiB, and at most 10 MiB are taken. Nothing was run.
-        Commands cannot be confined in this project's sandbox at the moment, so only owners can run turns in it. An admin can mend that.
-        Only admins can do that.
         Only the author of this request, the owner of this chat and admins can stop it.
         ");
     }

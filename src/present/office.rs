@@ -73,13 +73,6 @@ pub fn admins_only() -> String {
     "Only admins may do this: an owner, or somebody with one of the configured admin roles.".into()
 }
 
-/// Says that something of ours is broken, to somebody who can do nothing about it.
-pub fn trouble() -> String {
-    "⚠ I cannot read or write my records right now, so I did not do this. The admins find the reason in my log; \
-     please try again later."
-        .into()
-}
-
 /// Says that a change was made in memory and may not be on disk.
 pub fn not_saved() -> String {
     "⚠ I could not bring this to the disk, so it may be lost. The reason is in my log; please look with `/grants` and \
@@ -95,14 +88,6 @@ pub fn unknown_project(asked: &str, nearest: Option<&Slug>, all: &[Slug]) -> Str
     }
     let lines = all.iter().map(|slug| format!("- `{slug}`")).collect();
     fit(head + "\nProjects:", lines, "")
-}
-
-/// Says that there is no such level.
-pub fn unknown_level(asked: &str) -> String {
-    format!(
-        "There is no level {}. Levels are `view` (see the project), `chat` (run turns) and `ship` (also push and deploy).",
-        quoted(asked)
-    )
 }
 
 /// Says that this is no length of time.
@@ -509,7 +494,6 @@ mod tests {
         Projects:
         - `site`
         ");
-        assert!(unknown_level(&"x".repeat(5000)).chars().count() < 300);
         assert_snapshot!(unknown_span("\n"), @"` ` is no length of time that lies ahead. Write for example `12h`, `7d`, `2 weeks` or `1 month`, or leave it out.");
     }
 

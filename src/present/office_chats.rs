@@ -142,6 +142,12 @@ pub fn access_asked_before() -> String {
         .to_owned()
 }
 
+/// Says that the admins did not get a question.
+pub fn admins_away() -> String {
+    "I could not reach the admin channel, so the admins have not got your request. Please ask again in a while."
+        .to_owned()
+}
+
 /// Says that there is no place where admins are told.
 pub fn nobody_to_ask() -> String {
     "There is no admin channel that I could write to. Please ask an admin yourself.".to_owned()

@@ -438,7 +438,7 @@ mod tests {
                 prop_assert!(length(page) <= 200);
                 prop_assert!(!plain::is_blank(page));
             }
-            let lost: String = visible(&text).chars().filter(|c| plain::is_invisible(*c)).collect();
+            let lost: String = visible(&text).chars().filter(|c| crate::domain::text::is_invisible(*c)).collect();
             if lost.is_empty() {
                 prop_assert_eq!(visible(&pages.concat()), visible(&text));
             }

@@ -2,26 +2,22 @@
 
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Returns whether the character cannot be seen, or turns the direction of what follows.
-pub fn is_invisible(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}'
-            | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
-            | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0001}'..='\u{e007f}')
-}
+use crate::domain::text::is_invisible;
+
+/// What cannot be seen, and may be part of an emoji.
+const OF_EMOJI: [char; 2] = ['\u{200d}', '\u{fe0f}'];
 
 /// Returns whether nothing in the text can be seen: Discord refuses such a message.
 pub fn is_blank(text: &str) -> bool {
     text.chars().all(|c| c.is_whitespace() || is_invisible(c))
 }
 
-/// Returns the text on one line, with single spaces and without what cannot be seen. Joiners inside emoji stay.
+/// Returns the text on one line, with single spaces and without what cannot be seen. Emoji stay whole.
 pub fn one_line(text: &str) -> String {
     let visible: String = text
         .chars()
         .map(|c| if c.is_whitespace() { ' ' } else { c })
-        .filter(|c| !is_invisible(*c) || *c == '\u{200d}')
+        .filter(|c| !is_invisible(*c) || OF_EMOJI.contains(c))
         .collect();
     let words: Vec<&str> = visible.split(' ').filter(|word| !word.is_empty()).collect();
     words.join(" ")
@@ -107,7 +103,14 @@ mod tests {
 
     #[test]
     fn blank_is_what_nobody_can_see() {
-        for text in ["", " \n", "\u{200b}", "\u{feff}\u{2060}\t", "\u{3164}"] {
+        for text in [
+            "",
+            " \n",
+            "\u{200b}",
+            "\u{feff}\u{2060}\t",
+            "\u{3164}",
+            "\u{e0100}\u{fe0f}",
+        ] {
             assert!(is_blank(text), "{text:?}");
         }
         assert!(!is_blank("\u{200b}."));
@@ -115,7 +118,10 @@ mod tests {
 
     #[test]
     fn one_line_keeps_emoji_whole_and_drops_what_turns_the_text() {
-        assert_eq!(one_line(" a\n\tb \u{202e}c\u{200b}d 👨‍👩‍👧 "), "a b cd 👨‍👩‍👧");
+        assert_eq!(
+            one_line(" a\n\tb \u{202e}c\u{200b}d 👨‍👩‍👧 ❤\u{fe0f} "),
+            "a b cd 👨‍👩‍👧 ❤\u{fe0f}"
+        );
     }
 
     #[test]

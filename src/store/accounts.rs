@@ -44,9 +44,7 @@ impl Store {
             })
             .map_err(ended)
     }
-}
 
-impl Store {
     /// Returns the account for a kind of use, if one was minted.
     pub fn known_account(&self, kind: &str) -> Result<Option<AccountId>, StoreError> {
         Ok(self.inner.accounts.get(&for_key(kind))?.map(AccountId))

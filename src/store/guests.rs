@@ -7,7 +7,7 @@ use crate::domain::time::Moment;
 
 use super::error::StoreError;
 use super::open::Store;
-use super::table::id_key;
+use super::table::{Abort, ended, id_key};
 
 impl Store {
     /// Returns what is kept about a person, which for a new one is nothing.
@@ -19,6 +19,25 @@ impl Store {
     /// Keeps this about a person.
     pub fn put_guest(&self, guest: &Guest) -> Result<(), StoreError> {
         self.inner.guests.put(&id_key(guest.member.0), guest)
+    }
+
+    /// Changes what is kept about a person, and nothing else of it.
+    pub fn revise_guest(
+        &self,
+        member: MemberId,
+        change: impl Fn(&mut Guest),
+    ) -> Result<(), StoreError> {
+        let guests = &self.inner.guests;
+        let key = id_key(member.0);
+        guests
+            .tree
+            .transaction(|tx| -> Result<(), Abort> {
+                let kept = guests.get_in(tx, &key)?;
+                let mut guest = kept.unwrap_or_else(|| Guest::new(member));
+                change(&mut guest);
+                guests.put_in(tx, &key, &guest)
+            })
+            .map_err(ended)
     }
 
     /// Returns everybody about whom something is kept.

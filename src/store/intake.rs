@@ -38,6 +38,11 @@ impl Store {
             .map_err(ended)
     }
 
+    /// Changes from when on something may be said again.
+    pub fn put_once(&self, key: &str, from: Moment) -> Result<(), StoreError> {
+        self.inner.said.put(key, &from)
+    }
+
     /// Forgets ids seen before this moment, and what could have been said again before it. Returns how many.
     pub fn forget_intake_before(&self, before: Moment) -> Result<usize, StoreError> {
         Ok(forget(&self.inner.intake, before)? + forget(&self.inner.said, before)?)

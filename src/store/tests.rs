@@ -15,7 +15,7 @@ use crate::domain::ledger::{Tally, Usage};
 use crate::domain::money::Usd;
 use crate::domain::samples::{ADA, OWNER, chat, grant, permit, slug, turn, usd};
 use crate::domain::time::{Moment, Month};
-use crate::domain::turn_record::Stage;
+use crate::domain::turn_record::{Stage, TurnRecord};
 
 const THREAD: ThreadId = ThreadId(300);
 /// 2026-11-15 12:00 UTC, and a month later.
@@ -162,11 +162,54 @@ fn unfinished_turns_come_in_order_and_done_ones_do_not() {
     let ids = |turns: Vec<crate::domain::turn_record::TurnRecord>| -> Vec<u64> {
         turns.iter().map(|turn| turn.id.0).collect()
     };
-    assert_eq!(ids(store.waiting(THREAD).unwrap()), [9, 30]);
+    assert_eq!(ids(store.open_turns(THREAD).unwrap()), [8, 9, 30]);
     assert_eq!(ids(store.unfinished().unwrap()), [100, 8, 9, 30]);
     store.put_turn(&turn(9, THREAD, Stage::Done)).unwrap();
-    assert_eq!(ids(store.waiting(THREAD).unwrap()), [30]);
+    assert_eq!(ids(store.open_turns(THREAD).unwrap()), [8, 30]);
     assert_eq!(store.turn(TurnId(9)).unwrap().unwrap().stage, Stage::Done);
+}
+
+#[test]
+fn what_changes_at_once_about_a_guest_is_all_kept() {
+    let (_home, store) = fresh();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..200 {
+                store
+                    .revise_guest(ADA, |guest| guest.suspended = !guest.suspended)
+                    .unwrap();
+            }
+            store
+                .revise_guest(ADA, |guest| guest.suspended = true)
+                .unwrap();
+        });
+        for cents in 0..200 {
+            let budget = Some(Usd(cents));
+            store
+                .revise_guest(ADA, |guest| guest.budget = budget)
+                .unwrap();
+        }
+    });
+    let kept = store.guest(ADA).unwrap();
+    assert!(kept.suspended);
+    assert_eq!(kept.budget, Some(Usd(199)));
+}
+
+#[test]
+fn of_many_who_try_a_turn_again_one_does() {
+    let (_home, store) = fresh();
+    let done = TurnRecord {
+        retry: true,
+        ..turn(1, THREAD, Stage::Done)
+    };
+    store.put_turn(&done).unwrap();
+    let takes = || usize::from(store.take_retry(TurnId(1)).unwrap().is_some());
+    let taken: usize = std::thread::scope(|scope| {
+        let all = [(); 8].map(|()| scope.spawn(takes));
+        all.into_iter().map(|one| one.join().unwrap()).sum()
+    });
+    assert_eq!(taken, 1);
+    assert!(!store.turn(TurnId(1)).unwrap().unwrap().retry);
 }
 
 #[test]

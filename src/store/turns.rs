@@ -8,7 +8,7 @@ use crate::domain::turn_record::{Stage, TurnRecord};
 use super::error::StoreError;
 use super::open::Store;
 use super::record::unreadable;
-use super::table::{ended, id_key};
+use super::table::{Abort, ended, id_key};
 
 /// Returns the key of a turn in the index.
 pub(super) fn index_key(turn: &TurnRecord) -> String {
@@ -55,13 +55,6 @@ impl Store {
         Ok(None)
     }
 
-    /// Returns the turns that wait in a chat, in the order in which they were asked for.
-    pub fn waiting(&self, thread: ThreadId) -> Result<Vec<TurnRecord>, StoreError> {
-        let mut turns = self.unfinished_under(&format!("{}/", id_key(thread.0)))?;
-        turns.retain(|turn| turn.stage == Stage::Waiting);
-        Ok(turns)
-    }
-
     /// Returns the turns of a chat that are not done, in the order in which they were asked for.
     pub fn open_turns(&self, thread: ThreadId) -> Result<Vec<TurnRecord>, StoreError> {
         self.unfinished_under(&format!("{}/", id_key(thread.0)))
@@ -85,6 +78,24 @@ impl Store {
                 if record.stage == Stage::Done {
                     unfinished_tx.remove(index_key(&record).as_str())?;
                 }
+                Ok(Some(record))
+            })
+            .map_err(ended)
+    }
+
+    /// Takes the right to try a turn again that is done; of two callers, one gets it.
+    pub fn take_retry(&self, turn: TurnId) -> Result<Option<TurnRecord>, StoreError> {
+        let (turns, key) = (&self.inner.turns, id_key(turn.0));
+        turns
+            .tree
+            .transaction(|tx| -> Result<Option<TurnRecord>, Abort> {
+                let found = turns.get_in(tx, &key)?;
+                let may = |record: &TurnRecord| record.retry && record.stage == Stage::Done;
+                let Some(mut record) = found.filter(may) else {
+                    return Ok(None);
+                };
+                record.retry = false;
+                turns.put_in(tx, &key, &record)?;
                 Ok(Some(record))
             })
             .map_err(ended)

@@ -48,7 +48,8 @@ pub struct TurnFacts {
     pub limits: TurnLimits,
     /// When it began; a turn that is rebuilt after a restart keeps its beginning.
     pub at: Moment,
-    /// What must never be shown of it: keys and tokens that the run could print.
+    /// What must never be shown of it: configured keys and credentials that the run could print. The turn's own token is not
+    /// among them: it opens the meter for this turn alone, and nothing once the turn is over.
     pub secrets: Secrets,
 }
 

@@ -172,7 +172,7 @@ impl Turn {
     /// Returns what it cost and whether that is an estimate: everything is that the meter did not count.
     pub fn cost(&self) -> (Usd, bool) {
         if matches!(self.end(), Some(End::Stopped(Stop::Tampered))) {
-            // The stream proves nothing any more, so what was reserved is what is booked, unless the meter knows.
+            // The stream proves nothing any more, so what was reserved is what is booked, or more if the meter counted more.
             let hold = self.hold.unwrap_or_default();
             return (
                 self.metered.map_or(hold, |(metered, _)| metered.max(hold)),

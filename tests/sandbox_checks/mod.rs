@@ -220,7 +220,7 @@ pub async fn a_command_has_a_clean_environment_and_starts_at_home(place: &Place)
     let probe = place.sandbox.probe(&place.account).await.unwrap();
     assert_eq!(place.text("pwd -P").await.trim_end(), probe.home);
     assert_eq!(
-        place.turns().home(&place.account).await.unwrap(),
+        place.turns().probe(&place.account).await.unwrap().home,
         probe.home
     );
 }
@@ -666,7 +666,9 @@ pub async fn produced_files_are_found_and_others_are_not(place: &Place) {
         run.inbox(MessageId(1)),
         run.tmp(),
     ];
-    turns.prepare(&place.account, &dirs).await.unwrap();
+    place
+        .text(&format!("mkdir -p {}", dirs.join(" ").replace("~/", "")))
+        .await;
     place
         .text(&format!(
             "cd {bare}; echo old >old; echo old >changed; echo old >other"
@@ -681,7 +683,7 @@ name é'; cp -p old copy; mkdir -p sub node_modules/x .git target
         &trace(),
     );
     start.workdir = work.clone();
-    let home = turns.home(&place.account).await.unwrap();
+    let home = turns.probe(&place.account).await.unwrap().home;
     start
         .env
         .push(("OUT".to_owned(), absolute(&home, &run.outbox())));
@@ -727,13 +729,11 @@ pub async fn only_new_files_count_where_that_is_asked(place: &Place) {
     let run = place.run();
     let turns = place.turns();
     let work = format!("~/new-{}", run.turn);
-    turns
-        .prepare(&place.account, std::slice::from_ref(&work))
-        .await
-        .unwrap();
     let bare = work.replace("~/", "");
     place
-        .text(&format!("cd {bare}; echo old >changed; echo old >replaced"))
+        .text(&format!(
+            "mkdir {bare}; cd {bare}; echo old >changed; echo old >replaced"
+        ))
         .await;
     let produced = Produced::new(place.sandbox.clone());
     produced.note(&run, &work).await.unwrap();

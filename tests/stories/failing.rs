@@ -28,7 +28,7 @@ async fn every_bad_end_of_the_agent_is_told_and_none_leaves_anything_behind() {
         ("!die", "The agent ended early", "-# ✗ ended early"),
         (
             "!error Failed to authenticate. API Error: 401 denied",
-            "The provider does not let me in at the moment. The admins were told.",
+            "The provider does not let me in at the moment. An admin has to mend that.",
             "-# ✗ failed",
         ),
         (

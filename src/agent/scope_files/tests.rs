@@ -111,14 +111,10 @@ fn confined_settings_say_exactly_this() {
 
 #[test]
 fn commands_are_allowed_exactly_where_they_are_confined_or_the_owner_wants_them_open() {
-    for (shell, bash, sandbox) in [
-        (Shell::Confined, true, true),
-        (Shell::Open, true, false),
-        (Shell::Closed, false, false),
-    ] {
+    for (shell, sandbox) in [(Shell::Confined, true), (Shell::Open, false)] {
         let settings: Value = serde_json::from_str(&written(shell)).unwrap();
         let allow = settings["permissions"]["allow"].as_array().unwrap();
-        assert_eq!(allow.iter().any(|rule| rule == "Bash"), bash, "{shell:?}");
+        assert!(allow.iter().any(|rule| rule == "Bash"), "{shell:?}");
         assert_eq!(settings.get("sandbox").is_some(), sandbox, "{shell:?}");
         assert!(!allow.iter().any(|rule| rule == "Write" || rule == "Edit"));
     }
@@ -209,7 +205,7 @@ fn the_system_prompt_tells_place_people_projects_and_files() {
     - Draw every chart or picture into a file with a fitting extension (matplotlib: `plt.savefig("name.png")`); `plt.show()` shows nothing here.
     - Commands run confined: they can write only in the directories named below and reach only the network names that were allowed. Do not try to get around that; say what is missing.
     - A command's output is cut when it is long, and the file in which the rest is kept cannot be read here. Send long output to a file of your own under `$TMPDIR` and read the part you need.
-    - If a decision is truly theirs, ask with AskUserQuestion: it reaches the people in the thread. They may not answer; then choose the most careful way and say so.
+    - AskUserQuestion reaches nobody yet, and says so at once: choose the most careful way and say what you assumed, or ask in your answer.
 
     ## Who speaks
     - Ada opened this chat. Several people may speak in it. The house is run by Olga and Omar.

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use crate::domain::ids::{ChannelId, InteractionId, MemberId, TurnId};
 use crate::driver::inbound::Reply;
 use crate::driver::ports::{Button, Nonce, Post, Surface, Upload};
+use crate::present::notice;
 
 use super::super::bodies;
 use super::super::faults::code;
@@ -75,30 +76,30 @@ impl<'a> Line<'a> {
         callback(self.rest, self.id, self.token, body).await
     }
 
-    /// Says what came of it. Where the line is closed already, the channel hears it.
+    /// Says what came of it. Where the line is closed already, the person is told in the channel that it is.
     pub(super) async fn say(&self, reply: Reply) {
         let text = if reply.text.trim().is_empty() && reply.files.is_empty() {
-            "Done.".to_owned()
+            notice::done()
         } else {
             reply.text
         };
         let (files, buttons) = (names::clean(reply.files), reply.buttons);
         let had_files = !files.is_empty();
         if self.began.elapsed() > OPEN {
-            return self.say_in_channel(&text).await;
+            return self.say_in_channel().await;
         }
         let Err(error) = self.edit(&text, files, &buttons).await else {
             return;
         };
         // The line's token is not valid any more (10015, 50027).
         if matches!(error.status(), 401 | 404) {
-            return self.say_in_channel(&text).await;
+            return self.say_in_channel().await;
         }
         tracing::warn!(%error, "an interaction could not be answered");
         let refused = error.status() != 0;
         if had_files && refused {
-            let text = format!("{text}\n-# Discord did not take the file.");
-            if let Err(error) = self.edit(text.trim_start(), Vec::new(), &buttons).await {
+            let text = notice::without_file(&text);
+            if let Err(error) = self.edit(&text, Vec::new(), &buttons).await {
                 tracing::warn!(%error, "an interaction could not be answered without files either");
             }
         }
@@ -123,13 +124,10 @@ impl<'a> Line<'a> {
         self.rest.send(call).await.map(drop)
     }
 
-    /// Says it where everybody reads, to the one person. Files stay away: they were for that person alone.
-    async fn say_in_channel(&self, text: &str) {
-        if text.trim().is_empty() {
-            return;
-        }
+    /// Tells the one person, where everybody reads, that the line is closed. The answer itself was for that person alone.
+    async fn say_in_channel(&self) {
         let post = Post {
-            text: format!("<@{}> {text}", self.person),
+            text: notice::line_closed(self.person),
             ping: Some(self.person),
             ..Post::default()
         };

@@ -28,6 +28,7 @@ use crate::domain::rules::Rules;
 use crate::domain::time::Moment;
 use crate::driver::inbound::{InboundPress, Reply};
 use crate::driver::ports::{Button, Choice};
+use crate::present::notice;
 
 use super::bodies;
 use super::handlers::Handlers;
@@ -167,7 +168,8 @@ impl Switchboard {
         let line = Line::of_command(&self.rest, &self.outbound, command);
         if self.opens(&line).await {
             let work = AssertUnwindSafe(self.run(context, manager, command)).catch_unwind();
-            line.say(work.await.unwrap_or_else(|_| broken())).await;
+            line.say(work.await.unwrap_or_else(|_| Reply::from(notice::broken())))
+                .await;
         }
     }
 
@@ -203,20 +205,15 @@ impl Switchboard {
         match dispatched.await {
             Ok(()) => {}
             Err(FrameworkError::UnknownInteraction { .. }) => {
-                return "I do not know this command any more. Restart your Discord app to get the \
-                        new list."
-                    .to_owned()
-                    .into();
+                return Reply::from(notice::unknown_command());
             }
             Err(FrameworkError::ArgumentParse { .. }) => {
-                return "I could not read what you filled in. Please try again."
-                    .to_owned()
-                    .into();
+                return Reply::from(notice::unreadable_options());
             }
-            Err(_) => return broken(),
+            Err(_) => return Reply::from(notice::broken()),
         }
         let said = reply.into_inner().downcast::<Reply>();
-        said.map_or_else(|_| broken(), |reply| *reply)
+        said.map_or_else(|_| Reply::from(notice::broken()), |reply| *reply)
     }
 
     fn framework<'a>(
@@ -320,7 +317,8 @@ impl Switchboard {
             },
         });
         let reply = AssertUnwindSafe(work).catch_unwind().await;
-        line.say(reply.unwrap_or_else(|_| broken())).await;
+        line.say(reply.unwrap_or_else(|_| Reply::from(notice::broken())))
+            .await;
     }
 
     /// Says that nothing can be done with an interaction.
@@ -328,14 +326,7 @@ impl Switchboard {
         if !self.is_ours(guild) {
             return;
         }
-        let text = "That does nothing any more. Please write to me again, or use a slash command.";
-        line::callback(&self.rest, id, token, &bodies::tell(text)).await;
+        let text = notice::does_nothing();
+        line::callback(&self.rest, id, token, &bodies::tell(&text)).await;
     }
-}
-
-/// Returns what is said when something of ours broke.
-fn broken() -> Reply {
-    "Something went wrong on my side, and nothing may have happened. Please try again."
-        .to_owned()
-        .into()
 }

@@ -208,7 +208,7 @@ async fn grant(
     for_how_long: Option<String>,
 ) -> Result<(), Infallible> {
     let caller = caller(ctx.interaction);
-    let subject = match subject(&caller, member, role) {
+    let subject = match subject(member, role) {
         Ok(subject) => subject,
         Err(reply) => return keep(ctx, reply).await,
     };
@@ -233,7 +233,7 @@ async fn revoke(
     #[description = "The role that loses it"] role: Option<serenity::all::Role>,
 ) -> Result<(), Infallible> {
     let caller = caller(ctx.interaction);
-    let subject = match subject(&caller, member, role) {
+    let subject = match subject(member, role) {
         Ok(subject) => subject,
         Err(reply) => return keep(ctx, reply).await,
     };
@@ -442,18 +442,10 @@ fn listed(choices: Vec<Choice>) -> CreateAutocompleteResponse {
 }
 
 /// Returns the one member or role that was named.
-fn subject(
-    caller: &Caller,
-    member: Option<User>,
-    role: Option<serenity::all::Role>,
-) -> Result<Subject, Reply> {
+fn subject(member: Option<User>, role: Option<serenity::all::Role>) -> Result<Subject, Reply> {
     let refusal = match (member, role) {
         (Some(user), None) if user.bot => "A bot cannot hold a grant.",
         (Some(user), None) => return Ok(Subject::Member(MemberId(user.id.get()))),
-        // Discord's @everyone, which nobody's list of roles contains.
-        (None, Some(role)) if role.id.get() == caller.place.guild.0 => {
-            "@everyone cannot hold a grant. Choose a role that people were given."
-        }
         (None, Some(role)) => return Ok(Subject::Role(RoleId(role.id.get()))),
         (Some(_), Some(_)) => "Choose either a member or a role, not both.",
         (None, None) => "Choose a member or a role.",

@@ -143,7 +143,10 @@ impl FakeSurface {
             .failures
             .iter()
             .position(|(failing, _)| *failing == verb)?;
-        memory.failures.remove(at).map(|(_, error)| error)
+        let (_, error) = memory.failures.remove(at)?;
+        drop(memory);
+        self.changed.send_modify(|count| *count += 1);
+        Some(error)
     }
 
     fn note(&self, said: Said) {

@@ -377,14 +377,3 @@ fn a_turn_that_never_ran_has_neither_time_nor_cost() {
     play.tell(Event::NotStarted(Trouble::Full));
     assert_eq!(receipt(&play.turn), "-# ✗ not started · haiku");
 }
-
-#[test]
-fn the_live_message_is_not_shown_any_more_once_the_answer_goes_out() {
-    let mut play = Play::running();
-    play.result(outcome("Done."));
-    play.ends(Some(0));
-    assert!(is_shown(&play.turn));
-    play.tell(Event::Collected(Collected::default()));
-    play.tell(Event::Settled);
-    assert!(!is_shown(&play.turn));
-}
