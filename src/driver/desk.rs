@@ -352,7 +352,7 @@ impl Desk {
             let taken_back = self
                 .house
                 .store
-                .revise_waiting(TurnId(message.0), |record| record.stage = Stage::Done)?;
+                .revise_waiting(TurnId(message.0), take_back)?;
             if let Some(record) = taken_back {
                 self.house
                     .hub
@@ -565,7 +565,7 @@ impl Desk {
         let Some(record) = house
             .store
             .turn(turn)?
-            .filter(|record| record.stage != Stage::Done)
+            .filter(|record| !matches!(record.stage, Stage::Settled { .. } | Stage::Done))
         else {
             return Ok(Reply::from(notice::nothing_is_running()));
         };
@@ -573,24 +573,16 @@ impl Desk {
         if !may_stop(house, &record, owner, by) {
             return self.refused(by, &Refusal::NotYourTurn);
         }
-        let waiting = house.store.revise_waiting(turn, |record| {
-            record.stage = Stage::Done;
-            record.stopped_by = Some(by.member);
-        })?;
+        let Some(wished) = house.store.wish_stop(turn, by.member)? else {
+            return Ok(Reply::from(notice::nothing_is_running()));
+        };
+        // On disk before anybody is told: a wish outlives whoever is to carry it out.
         house.store.flush().await?;
-        if waiting.is_some() {
-            house.hub.tell(house, record.thread, Letter::Look);
-            return Ok(Reply::from(notice::taken_back()));
-        }
-        house.hub.tell(
-            house,
-            record.thread,
-            Letter::Stop {
-                turn: Some(turn),
-                by: by.member,
-            },
-        );
-        Ok(Reply::from(notice::stopping()))
+        house.hub.tell(house, record.thread, Letter::Look);
+        Ok(Reply::from(match wished.stage {
+            Stage::Waiting | Stage::Done => notice::taken_back(),
+            _ => notice::stopping(),
+        }))
     }
 
     /// Lets a request go on that waited for its author to choose a project.
@@ -635,6 +627,15 @@ impl Desk {
             tracing::error!(%error, "could not look whose turns are running");
         }
         self.recheck();
+    }
+}
+
+/// Takes a waiting request back. One that people see waiting ends as a stopped turn does, so that they see that as well.
+fn take_back(record: &mut TurnRecord) {
+    if record.shown {
+        record.stopped_by = Some(record.request.author.member);
+    } else {
+        record.stage = Stage::Done;
     }
 }
 
@@ -730,6 +731,7 @@ fn new_record(chat: &Chat, request: Request, turn: TurnId, permit: &Permit) -> T
         session: None,
         resumes: false,
         attempt: 0,
+        shown: false,
         live: None,
         seen: 0,
         stopped_by: None,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc;
 
-use crate::domain::ids::{MemberId, ThreadId, TurnId};
+use crate::domain::ids::{ThreadId, TurnId};
 
 use super::chat_task;
 use super::house::House;
@@ -19,15 +19,8 @@ const LETTERS: usize = 64;
 /// What a chat's task is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Letter {
-    /// The store has something new for it.
+    /// The store has something new for it: a request, a change of one, a wish that its turn be stopped.
     Look,
-    /// Somebody who may wants this turn stopped.
-    Stop {
-        /// Which turn; `None`: whichever runs.
-        turn: Option<TurnId>,
-        /// Who.
-        by: MemberId,
-    },
     /// What this turn holds is used up.
     Limit {
         /// Which turn.

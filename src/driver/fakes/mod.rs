@@ -4,6 +4,6 @@ mod house;
 mod sandbox;
 mod surface;
 
-pub(super) use house::Lodge;
+pub(super) use house::{DATA, Lodge};
 pub(super) use sandbox::FakeSandbox;
 pub(crate) use surface::{FakeSurface, Said, house};

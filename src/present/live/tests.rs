@@ -369,3 +369,14 @@ fn the_live_message_is_not_shown_any_more_once_the_answer_goes_out() {
     play.tell(Event::Settled);
     assert!(!is_shown(&play.turn));
 }
+
+#[test]
+fn a_turn_without_a_place_says_what_it_waits_for_and_shows_no_clock() {
+    let mut play = Play::new();
+    play.tell(Event::NoPlace);
+    assert_eq!(
+        play.at(90).live(),
+        "⏳ Waiting for a free place · site · haiku\n\
+         -# As many turns run as may at once. This one starts by itself when one of them ends."
+    );
+}
