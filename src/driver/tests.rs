@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use crate::domain::ids::{AttachmentId, ChannelId, MemberId, MessageId, TurnId};
-use crate::domain::request::Attachment;
+use crate::domain::ids::{AttachmentId, ChannelId, MemberId, MessageId, ThreadId, TurnId};
+use crate::domain::request::{Attachment, Request};
 use crate::domain::rules::Limits;
-use crate::domain::samples::{ADA, GUILD, person, rules};
+use crate::domain::samples::{ADA, GUILD, person, rules, turn as turn_sample};
 use crate::domain::turn_record::Stage;
 
 use super::fakes::{DATA, Lodge, Said};
-use super::inbound::{Inbound, InboundPress, InboundStop};
+use super::inbound::{Inbound, InboundAsk, InboundPress, InboundStop};
 use super::ports::{Button, SurfaceError};
+use super::which_project;
 
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"claude-haiku-4-5","permissionMode":"default","tools":["Bash"]}"#;
 const BASH: &str = r#"{"type":"assistant","message":{"id":"m1","role":"assistant","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"python plot.py"}}]},"parent_tool_use_id":null}"#;
@@ -799,5 +800,139 @@ async fn of_several_requests_the_one_that_is_deleted_goes_alone() {
         assert!(lodge.turn(gone).unwrap().parts.is_empty());
         lodge.sandbox.ends(1);
         done(&lodge, left).await;
+    }
+}
+
+fn ask(lodge: &mut Lodge) -> InboundAsk {
+    let message = lodge.message(ADA, "plot it", None);
+    InboundAsk {
+        id: crate::domain::ids::InteractionId(message.id.0 - 2000),
+        place: message.place,
+        author: message.author,
+        project: "site".to_owned(),
+        prompt: message.text,
+        model: None,
+        file: None,
+    }
+}
+
+fn shown_requests(lodge: &Lodge) -> usize {
+    let said = lodge.surface.said();
+    said.iter()
+        .filter(|said| matches!(said, Said::Post { post, .. } if post.text.contains("asks (")))
+        .count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_by_command_whose_message_nobody_saw_arrive_is_served_all_the_same() {
+    let mut lodge = Lodge::open().await;
+    lodge.surface.loses_an_answer();
+    let ask = ask(&mut lodge);
+    let turn = TurnId(ask.id.0);
+    let reply = lodge.desk.ask(ask).await;
+    assert!(reply.text.contains("does not tell me"), "{reply:?}");
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
+    answered(&lodge).await;
+    done(&lodge, turn).await;
+    assert_eq!(shown_requests(&lodge), 1);
+    assert_eq!(lodge.house.store.unshown().unwrap(), Vec::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_by_command_that_was_shown_as_the_house_ended_is_served_by_the_next() {
+    let mut lodge = Lodge::open().await;
+    let ask = ask(&mut lodge);
+    let turn = TurnId(ask.id.0);
+    // The message arrives, its answer does not, and the process ends.
+    lodge.surface.loses_an_answer();
+    lodge.house.cancel.cancel();
+    lodge
+        .surface
+        .fails("ours_after", SurfaceError::Away("503".to_owned()));
+    lodge.desk.ask(ask).await;
+    assert_eq!(lodge.turn(turn), None);
+    let lodge = lodge.reopen().await;
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
+    answered(&lodge).await;
+    done(&lodge, turn).await;
+    assert_eq!(shown_requests(&lodge), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_by_command_that_was_not_shown_is_forgotten() {
+    let mut lodge = Lodge::open().await;
+    lodge
+        .surface
+        .fails("post", SurfaceError::Away("503".to_owned()));
+    let ask = ask(&mut lodge);
+    let turn = TurnId(ask.id.0);
+    lodge.desk.ask(ask).await;
+    while !lodge.house.store.unshown().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(lodge.turn(turn), None);
+    assert_eq!(shown_requests(&lodge), 0);
+}
+
+/// Asks Ada which of two projects a request of hers is about.
+async fn asks_for_a_project(lodge: &mut Lodge) -> TurnId {
+    let message = lodge.message(ADA, "plot it", None);
+    // What is said about a message is newer than it.
+    tokio::time::advance(Duration::from_millis(1)).await;
+    let turn = TurnId(message.id.0);
+    let request = Request {
+        author: message.author,
+        text: message.text,
+        message: Some(message.id),
+        ..turn_sample(1, ThreadId(1), Stage::Waiting).request
+    };
+    let choices = ["site".parse().unwrap(), "notes".parse().unwrap()];
+    which_project::ask(&lodge.house, request, message.place, turn, &choices).unwrap();
+    turn
+}
+
+fn menus(lodge: &Lodge) -> usize {
+    let said = lodge.surface.said();
+    said.iter()
+        .filter(|said| matches!(said, Said::Post { post, .. } if post.menu.is_some()))
+        .count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_question_for_a_project_is_asked_once_discord_is_back() {
+    let mut lodge = Lodge::open().await;
+    for _ in 0..3 {
+        lodge
+            .surface
+            .fails("post", SurfaceError::Away("503".to_owned()));
+    }
+    asks_for_a_project(&mut lodge).await;
+    lodge.surface.until(|said| !said.is_empty()).await;
+    assert_eq!(menus(&lodge), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_question_for_a_project_survives_the_house_and_is_not_doubled() {
+    for arrives in [false, true] {
+        let mut lodge = Lodge::open().await;
+        if arrives {
+            lodge.surface.loses_an_answer();
+        } else {
+            lodge
+                .surface
+                .fails("post", SurfaceError::Away("503".to_owned()));
+        }
+        let turn = asks_for_a_project(&mut lodge).await;
+        tokio::task::yield_now().await;
+        while lodge.surface.has_failures() {
+            tokio::task::yield_now().await;
+        }
+        lodge.surface.forgets_nonces();
+        let lodge = lodge.reopen().await;
+        while !lodge.house.store.pending().unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(menus(&lodge), 1, "arrives: {arrives}");
+        assert!(lodge.house.store.undecided(turn).unwrap().is_some());
     }
 }

@@ -260,8 +260,14 @@ impl Surface for FakeSurface {
             } if at == channel && id > after => Some(Ours {
                 id,
                 reply_to: post.reply_to,
+                text: post.text,
                 silent: post.silent,
-                buttons: post.buttons.iter().map(|button| button.id()).collect(),
+                buttons: post
+                    .menu
+                    .iter()
+                    .map(|menu| menu.choice.id())
+                    .chain(post.buttons.iter().map(|button| button.id()))
+                    .collect(),
             }),
             _ => None,
         });
