@@ -428,6 +428,7 @@ fn decide(level: Option<Level>) -> Button {
 
 fn undecided(id: u64, author: Person) -> Undecided {
     Undecided {
+        project: None,
         turn: TurnId(id),
         request: Request {
             author,

@@ -342,6 +342,7 @@ fn as_ours(raw: &Value) -> Option<Ours> {
     Some(Ours {
         id: MessageId(wire::id(&raw["id"])?),
         reply_to: wire::id(&raw["message_reference"]["message_id"]).map(MessageId),
+        text: raw["content"].as_str().unwrap_or_default().to_owned(),
         silent: raw["flags"].as_u64().unwrap_or(0) & SUPPRESS_NOTIFICATIONS != 0,
         buttons: buttons
             .filter_map(|button| button["custom_id"].as_str().map(str::to_owned))

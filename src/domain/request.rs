@@ -64,7 +64,8 @@ impl Request {
     }
 }
 
-/// A request that waits until its author has said which project it is about. Nothing is held or charged for it.
+/// A request that is not a turn yet: it waits until its author has said which project it is about, or, made by a command, until
+/// it is shown. Nothing is held or charged for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undecided {
     /// The turn that it will be.
@@ -75,4 +76,7 @@ pub struct Undecided {
     pub place: Place,
     /// Since when it waits.
     pub at: Moment,
+    /// The project that a command named, as typed; `None`: it waits for its author to choose one.
+    #[serde(default)]
+    pub project: Option<String>,
 }

@@ -20,6 +20,18 @@ pub struct Pending {
     pub ping: Option<MemberId>,
     /// Its buttons, by their ids.
     pub buttons: Vec<String>,
+    /// Its menu, if it has one.
+    #[serde(default)]
+    pub menu: Option<PendingMenu>,
     /// Since when it waits.
     pub since: Moment,
+}
+
+/// The menu of a message that is kept until it arrived.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PendingMenu {
+    /// Its id, which says what is chosen.
+    pub id: String,
+    /// What can be chosen: what people read, and the value that comes back.
+    pub options: Vec<(String, String)>,
 }

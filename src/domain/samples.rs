@@ -176,6 +176,7 @@ pub(crate) fn turn(id: u64, thread: ThreadId, stage: Stage) -> TurnRecord {
         resumes: false,
         attempt: 0,
         families: None,
+        shown: false,
         live: None,
         seen: 0,
         stopped_by: None,

@@ -102,6 +102,9 @@ pub struct TurnRecord {
     /// Which run of the turn: a session that could not be resumed is replaced once, in a second run.
     #[serde(default)]
     pub attempt: u8,
+    /// It waits where people see it: a live message may have been made before its start.
+    #[serde(default)]
+    pub shown: bool,
     /// The live message.
     pub live: Option<MessageId>,
     /// How much of the stream was shown already (bytes): only to notice that the file shrank.

@@ -14,7 +14,7 @@ use crate::domain::chat::{Chat, Listen, Opening};
 use crate::domain::grant::{Level, Permit, Refusal};
 use crate::domain::guest::Person;
 use crate::domain::ids::{ChannelId, MemberId, MessageId, ThreadId, TurnId};
-use crate::domain::request::{Quote, Request};
+use crate::domain::request::{Quote, Request, Undecided};
 use crate::domain::turn_record::{Stage, TurnRecord};
 use crate::domain::venue::{self, Place, PlaceKind};
 use crate::present::notice;
@@ -34,6 +34,7 @@ use super::inbound::{
 use super::newest;
 use super::notices;
 use super::ports::{Button, Choice, Nonce, Post, SurfaceError};
+use super::shown;
 use super::which_project;
 
 /// A person is told the same refusal once in this time and place.
@@ -74,6 +75,9 @@ impl Desk {
     /// Wakes every chat in which an earlier process left something undone.
     pub fn pick_up(&self) -> Result<usize, StoreError> {
         notices::say_the_rest(&self.house)?;
+        for waiting in self.house.store.unshown()? {
+            self.look_for(waiting);
+        }
         let unfinished = self.house.store.unfinished()?;
         for record in &unfinished {
             if record.stage == Stage::Waiting {
@@ -148,7 +152,8 @@ impl Desk {
     /// Returns whether something was made of this message already, in this process or an earlier one.
     fn is_known(&self, message: MessageId) -> Result<bool, StoreError> {
         Ok(self.house.store.was_seen(message.0)?
-            || self.house.store.turn(TurnId(message.0))?.is_some())
+            || self.house.store.turn(TurnId(message.0))?.is_some()
+            || self.house.store.undecided(TurnId(message.0))?.is_some())
     }
 
     /// Reads what was missed while nobody listened, beside everything else.
@@ -367,7 +372,7 @@ impl Desk {
             let taken_back = self
                 .house
                 .store
-                .revise_waiting(TurnId(message.0), |record| record.stage = Stage::Done)?;
+                .revise_waiting(TurnId(message.0), take_back)?;
             if let Some(record) = taken_back {
                 self.house
                     .hub
@@ -411,15 +416,9 @@ impl Desk {
         if !house.store.first_sight(ask.id.0, house.now())? {
             return Ok(Reply::from(notice::seen_already()));
         }
-        let chat = match ask.place.kind {
-            PlaceKind::Thread => house
-                .store
-                .chat(ThreadId(ask.place.channel.0))?
-                .filter(|chat| !chat.closed),
-            PlaceKind::Text | PlaceKind::Other => None,
-        };
+        let chat = self.chat_at(&ask.place)?;
         let turn = TurnId(ask.id.0);
-        let mut request = Request {
+        let request = Request {
             author: ask.author,
             text: ask.prompt,
             attachments: ask.file.into_iter().collect(),
@@ -437,43 +436,118 @@ impl Desk {
             &ask.place,
             Some(&ask.project),
         )? {
-            return self.refused(&request.author, &refusal);
+            return Ok(self.refused(&request.author, &refusal)?);
         }
         if let Some(refusal) = self.does_not_fit(&request, chat.as_ref())? {
-            return self.refused(&request.author, &refusal);
+            return Ok(self.refused(&request.author, &refusal)?);
         }
         // A chat needs a message to hang on; in a thread the request is shown as well, since the others cannot see a command.
-        let post = Post {
-            text: notice::asks(request.author.member, &ask.project, &request.text),
-            ..Post::default()
+        let waiting = Undecided {
+            turn,
+            request,
+            place: ask.place,
+            at: house.now(),
+            project: Some(ask.project),
         };
-        let shown = match house
-            .ports
-            .surface
-            .post(ask.place.channel, post, Nonce::of(turn, "q"))
-            .await
-        {
-            Ok(message) => message,
-            Err(SurfaceError::Forbidden(right)) => {
-                return Ok(Reply::from(notice::cannot_say(Some(&right))));
+        house.store.put_undecided(&waiting)?;
+        house.store.flush().await?;
+        match shown::show(house, &waiting).await {
+            Ok(message) => Ok(self.shown(waiting, message).await?),
+            Err(SurfaceError::Away(why)) => {
+                tracing::warn!(%why, "whether an /ask is shown is not known");
+                self.look_for(waiting);
+                Ok(Reply::from(notice::asked_in_doubt()))
             }
             Err(error) => {
                 tracing::warn!(%error, "an /ask cannot be shown");
-                return Ok(Reply::from(notice::cannot_say(None)));
+                house.store.forget_undecided(turn)?;
+                let permission = match &error {
+                    SurfaceError::Forbidden(right) => Some(right.as_str()),
+                    _ => None,
+                };
+                Ok(Reply::from(notice::cannot_say(permission)))
             }
+        }
+    }
+
+    /// Makes a turn of a request by command that people see now.
+    async fn shown(&self, waiting: Undecided, message: MessageId) -> Result<Reply, StoreError> {
+        let house = &self.house;
+        let Undecided { turn, place, .. } = waiting;
+        let request = Request {
+            message: Some(message),
+            ..waiting.request
         };
-        request.message = Some(shown);
-        match self.take(request.clone(), chat, ask.place, turn, Some(&ask.project))? {
+        let chat = self.chat_at(&place)?;
+        let project = waiting.project.as_deref();
+        let taken = self.take(request.clone(), chat, place, turn, project)?;
+        house.store.forget_undecided(turn)?;
+        match taken {
             Ok(record) => {
                 house.store.flush().await?;
                 self.hand_over(&record);
                 Ok(Reply::from(notice::asked(record.thread)))
             }
-            Err(refusal) => self.refused(&request.author, &refusal),
+            Err(refusal) => {
+                self.take_down(place.channel, message);
+                self.refused(&request.author, &refusal)
+            }
         }
     }
 
-    fn refused(&self, person: &Person, refusal: &Refusal) -> anyhow::Result<Reply> {
+    /// Finds out, beside everything else, whether a request by command was shown. If so it is served, else it is forgotten: its
+    /// author saw that the command failed.
+    fn look_for(&self, waiting: Undecided) {
+        let desk = self.clone();
+        self.house.tracker.spawn(async move {
+            if let Err(error) = desk.find_shown(waiting).await {
+                tracing::error!(%error, "could not take an /ask that was shown");
+            }
+        });
+    }
+
+    async fn find_shown(&self, waiting: Undecided) -> Result<(), StoreError> {
+        let store = &self.house.store;
+        if store.turn(waiting.turn)?.is_some() {
+            return store.forget_undecided(waiting.turn).map(drop);
+        }
+        let Ok(found) = shown::find(&self.house, &waiting).await else {
+            return Ok(());
+        };
+        let age = self.house.now().since(waiting.at);
+        match found {
+            Some(message) if catch_up::is_too_old(&self.house, age) => {
+                self.take_down(waiting.place.channel, message);
+            }
+            Some(message) => return self.shown(waiting, message).await.map(drop),
+            None => {}
+        }
+        store.forget_undecided(waiting.turn).map(drop)
+    }
+
+    /// Removes a message that shows a request of which nothing became.
+    fn take_down(&self, channel: ChannelId, message: MessageId) {
+        let house = self.house.clone();
+        self.house.tracker.spawn(async move {
+            if let Err(error) = house.ports.surface.delete(channel, message).await {
+                tracing::warn!(%channel, %error, "a request that was refused stays to be seen");
+            }
+        });
+    }
+
+    /// Returns the chat of a place, if it is one's thread.
+    fn chat_at(&self, place: &Place) -> Result<Option<Chat>, StoreError> {
+        Ok(match place.kind {
+            PlaceKind::Thread => self
+                .house
+                .store
+                .chat(ThreadId(place.channel.0))?
+                .filter(|chat| !chat.closed),
+            PlaceKind::Text | PlaceKind::Other => None,
+        })
+    }
+
+    fn refused(&self, person: &Person, refusal: &Refusal) -> Result<Reply, StoreError> {
         let text = notice::refusal(refusal);
         self.house
             .store
@@ -515,11 +589,14 @@ impl Desk {
     /// Asks once more what a turn was asked that could not be done; the presser pays.
     async fn retry(&self, turn: TurnId, press: &InboundPress) -> anyhow::Result<Reply> {
         let house = &self.house;
+        // Of two who press at once one is served.
+        let Some(_claim) = self.claims.take(turn.0) else {
+            return Ok(Reply::from(notice::seen_already()));
+        };
         if !house.store.first_sight(press.id.0, house.now())? {
             return Ok(Reply::from(notice::seen_already()));
         }
-        // Taken first, so that of two people who press, one starts a turn: what follows has a button of its own if it
-        // fails as well.
+        // Taken first: what follows has a button of its own if it fails as well.
         let record = house.store.take_retry(turn)?;
         let chat = match &record {
             Some(record) => house.store.chat(record.thread)?.filter(|chat| !chat.closed),
@@ -549,7 +626,7 @@ impl Desk {
                 self.hand_over(&again);
                 Ok(Reply::from(notice::trying_again()))
             }
-            Err(refusal) => self.refused(&press.by, &refusal),
+            Err(refusal) => Ok(self.refused(&press.by, &refusal)?),
         }
     }
 
@@ -581,36 +658,32 @@ impl Desk {
         let Some(record) = house
             .store
             .turn(turn)?
-            .filter(|record| record.stage != Stage::Done)
+            .filter(|record| !matches!(record.stage, Stage::Settled { .. } | Stage::Done))
         else {
             return Ok(Reply::from(notice::nothing_is_running()));
         };
         let owner = house.store.chat(record.thread)?.map(|chat| chat.owner);
         if !may_stop(house, &record, owner, by) {
-            return self.refused(by, &Refusal::NotYourTurn);
+            return Ok(self.refused(by, &Refusal::NotYourTurn)?);
         }
-        let waiting = house.store.revise_waiting(turn, |record| {
-            record.stage = Stage::Done;
-            record.stopped_by = Some(by.member);
-        })?;
+        let Some(wished) = house.store.wish_stop(turn, by.member)? else {
+            return Ok(Reply::from(notice::nothing_is_running()));
+        };
+        // On disk before anybody is told: a wish outlives whoever is to carry it out.
         house.store.flush().await?;
-        if waiting.is_some() {
-            house.hub.tell(house, record.thread, Letter::Look);
-            return Ok(Reply::from(notice::taken_back()));
-        }
-        house.hub.tell(
-            house,
-            record.thread,
-            Letter::Stop {
-                turn: Some(turn),
-                by: by.member,
-            },
-        );
-        Ok(Reply::from(notice::stopping()))
+        house.hub.tell(house, record.thread, Letter::Look);
+        Ok(Reply::from(match wished.stage {
+            Stage::Waiting | Stage::Done => notice::taken_back(),
+            _ => notice::stopping(),
+        }))
     }
 
     /// Lets a request go on that waited for its author to choose a project.
     async fn choose(&self, turn: TurnId, press: &InboundPress) -> anyhow::Result<Reply> {
+        // Of two choices made at once one takes it.
+        let Some(_claim) = self.claims.take(turn.0) else {
+            return Ok(Reply::from(notice::seen_already()));
+        };
         let undecided = match which_project::chosen(&self.house, turn, press)? {
             Ok(undecided) => undecided,
             Err(text) => return Ok(Reply::from(text)),
@@ -625,13 +698,15 @@ impl Desk {
             ..undecided.request.clone()
         };
         let project = press.values.first().map(String::as_str);
-        match self.take(request.clone(), None, undecided.place, turn, project)? {
+        let taken = self.take(request.clone(), None, undecided.place, turn, project)?;
+        self.house.store.forget_undecided(turn)?;
+        match taken {
             Ok(record) => {
                 which_project::close(&self.house, &record, press).await?;
                 self.hand_over(&record);
                 Ok(Reply::from(notice::asked(record.thread)))
             }
-            Err(refusal) => self.refused(&request.author, &refusal),
+            Err(refusal) => Ok(self.refused(&request.author, &refusal)?),
         }
     }
 
@@ -651,6 +726,15 @@ impl Desk {
             tracing::error!(%error, "could not look whose turns are running");
         }
         self.recheck();
+    }
+}
+
+/// Takes a waiting request back. One that people see waiting ends as a stopped turn does, so that they see that as well.
+fn take_back(record: &mut TurnRecord) {
+    if record.shown {
+        record.stopped_by = Some(record.request.author.member);
+    } else {
+        record.stage = Stage::Done;
     }
 }
 
@@ -743,6 +827,7 @@ fn new_record(chat: &Chat, request: Request, turn: TurnId, permit: &Permit) -> T
         session: None,
         resumes: false,
         attempt: 0,
+        shown: false,
         live: None,
         seen: 0,
         stopped_by: None,

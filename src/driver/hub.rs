@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::domain::ids::{MemberId, ThreadId, TurnId};
+use crate::domain::ids::{ThreadId, TurnId};
 
 use super::chat_task;
 use super::house::House;
@@ -16,15 +16,8 @@ use super::house::House;
 /// What a chat's task is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Letter {
-    /// The store has something new for it.
+    /// The store has something new for it: a request, a change of one, a wish that its turn be stopped.
     Look,
-    /// Somebody who may wants this turn stopped.
-    Stop {
-        /// Which turn; `None`: whichever runs.
-        turn: Option<TurnId>,
-        /// Who.
-        by: MemberId,
-    },
     /// What this turn holds is used up.
     Limit {
         /// Which turn.

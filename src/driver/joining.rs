@@ -11,41 +11,51 @@ use crate::present::notice;
 
 use super::house::House;
 
-/// Takes the requests that the same author wrote right after `record` into it, in one step with their end.
-pub fn take_in_following(
+/// Returns the requests that the same author wrote right after `record`. One that people see waiting by itself stays so.
+pub fn following(
     house: &House,
     chat: &Chat,
-    record: &mut TurnRecord,
-) -> anyhow::Result<()> {
+    record: &TurnRecord,
+) -> anyhow::Result<Vec<TurnRecord>> {
     let open = house
         .store
         .open_turns(chat.thread)
         .context("could not read the chat's turns")?;
-    let (own, author) = (record.id, record.request.author.member);
-    let following = open
+    let author = record.request.author.member;
+    Ok(open
         .into_iter()
-        .filter(|other| other.id > own && other.stage == Stage::Waiting)
-        .take_while(|other| other.request.author.member == author);
-    let mut changed = vec![record.clone()];
-    for mut other in following {
-        add(record, &other);
-        if let Some(message) = other.request.message {
-            house
-                .ports
-                .surface
-                .unreact(chat.place, message, notice::WAITING_MARK);
-        }
-        other.stage = Stage::Done;
-        changed.push(other);
+        .filter(|other| other.id > record.id && other.stage == Stage::Waiting)
+        .take_while(|other| other.request.author.member == author && !other.shown)
+        .collect())
+}
+
+/// Returns `record` with what `following` ask for as well.
+pub fn merged(record: &TurnRecord, following: &[TurnRecord]) -> TurnRecord {
+    let mut record = record.clone();
+    for other in following {
+        add(&mut record, other);
     }
-    if changed.len() > 1 {
-        changed[0] = record.clone();
+    record
+}
+
+/// Returns requests as they are once they have ended with another.
+pub fn ended(following: &[TurnRecord]) -> Vec<TurnRecord> {
+    let mut ended = following.to_vec();
+    for record in &mut ended {
+        record.stage = Stage::Done;
+    }
+    ended
+}
+
+/// Shows that these requests wait no longer.
+pub fn unmark(house: &House, chat: &Chat, ended: &[TurnRecord]) {
+    let messages = ended.iter().filter_map(|record| record.request.message);
+    for message in messages {
         house
-            .store
-            .put_turns(&changed)
-            .context("could not store the turns")?;
+            .ports
+            .surface
+            .unreact(chat.place, message, notice::WAITING_MARK);
     }
-    Ok(())
 }
 
 fn add(record: &mut TurnRecord, other: &TurnRecord) {
@@ -95,8 +105,9 @@ pub fn next_steer(
     {
         return Ok(None);
     }
-    let joins =
-        |turn: &&TurnRecord| turn.request.attachments.is_empty() && turn.request.model.is_none();
+    let joins = |turn: &&TurnRecord| {
+        turn.request.attachments.is_empty() && turn.request.model.is_none() && !turn.shown
+    };
     Ok(waiting.first().filter(joins).map(|turn| {
         let text = prompt::prompt_text(
             &chat.word,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::agent::command::{self, Shell, Surroundings};
 use crate::agent::prompt::{self, InFile};
@@ -13,7 +14,7 @@ use crate::domain::ids::{ChannelId, MessageId, SessionId};
 use crate::domain::project::{Collect, Project, Workspace};
 use crate::domain::request::Attachment;
 use crate::domain::turn_record::TurnRecord;
-use crate::sandbox::{Probe, SandboxError};
+use crate::sandbox::{Exec, Probe, SandboxError, shell};
 use crate::turn::event::{Collected, Trouble};
 
 use super::follower::{News, while_away};
@@ -41,57 +42,60 @@ pub fn run_of(chat: &Chat, record: &TurnRecord) -> Run {
     }
 }
 
+/// What became of a start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Launched {
+    /// The run exists.
+    Runs,
+    /// It was called off before there was a run; nothing half made is left.
+    CalledOff,
+}
+
+/// How a start can be called off while it is being prepared.
+#[derive(Clone, Debug)]
+pub struct Preparing {
+    /// Cancelled when it is.
+    pub off: CancellationToken,
+    /// Nobody tried to start this turn before, so that there cannot be a run of it.
+    pub is_first: bool,
+}
+
 /// Makes sure that the run exists. Safe to repeat: a run that is there already is left as it is.
 pub async fn launch(
     house: &House,
     chat: &Chat,
     record: &TurnRecord,
     news: &mpsc::Sender<News>,
-) -> Result<(), Trouble> {
+    preparing: &Preparing,
+) -> Result<Launched, Trouble> {
     let run = run_of(chat, record);
-    let state = while_away(news, || house.turns.state(&run))
-        .await
-        .map_err(trouble)?;
+    let state = tokio::select! {
+        biased;
+        () = preparing.off.cancelled(), if preparing.is_first => return Ok(Launched::CalledOff),
+        state = while_away(news, || house.turns.state(&run)) => state.map_err(trouble)?,
+    };
     if state != RunState::Absent {
         house
             .provider
             .open(&house.store, record)
             .map_err(|error| Trouble::Other(error.to_string()))?;
-        return Ok(());
+        return Ok(Launched::Runs);
     }
     if record.seen > 0 {
         // What was there is gone: to start again would do everything twice.
         return Err(Trouble::Lost);
     }
-    let probe = while_away(news, || house.turns.probe(&chat.account))
-        .await
-        .map_err(trouble)?;
-    let shell = scope::shell_for(house, chat, record, &probe)?;
-    let project = house.catalogue.get(&record.project);
-    scope::clone(house, &chat.account, project, &chat.workdir, news)
-        .await?
-        .map_err(Trouble::Workspace)?;
-    let ground = scope::look(house, chat, record, news).await?;
-    while_away(news, || {
-        house.skills.bring(&*house.ports.sandbox, &chat.account)
-    })
-    .await
-    .map_err(trouble)?;
-    let (text, files) = bring_in(house, chat, record, &run, &probe, news).await?;
-    if project.is_some_and(|project| project.collect == Collect::New) {
-        let noted = while_away(news, || house.produced.note(&run, &chat.workdir)).await;
-        noted.map_err(trouble)?;
-    }
-    let start = start(
-        house, chat, record, &run, &probe, shell, &ground, &text, &files,
-    )
-    .map_err(trouble)?;
-    // Whoever picks the run up must know the token that it was given.
-    let flushed = house.store.flush().await;
-    flushed.map_err(|error| Trouble::Other(error.to_string()))?;
+    let start = tokio::select! {
+        biased;
+        () = preparing.off.cancelled() => {
+            undo(house, chat, record, &run).await;
+            return Ok(Launched::CalledOff);
+        }
+        start = prepare(house, chat, record, &run, news) => start?,
+    };
     for _ in 0..STARTS {
         match house.turns.start(&run, &start).await {
-            Ok(()) => return Ok(()),
+            Ok(()) => return Ok(Launched::Runs),
             Err(StartError::AgentMissing) => return Err(Trouble::AgentMissing),
             Err(StartError::Workspace(why)) => return Err(Trouble::Workspace(why)),
             Err(StartError::NotAlone(others)) => {
@@ -114,6 +118,82 @@ pub async fn launch(
         }
     }
     Err(Trouble::SandboxAway)
+}
+
+/// Makes everything ready that a run needs, up to the very start.
+async fn prepare(
+    house: &House,
+    chat: &Chat,
+    record: &TurnRecord,
+    run: &Run,
+    news: &mpsc::Sender<News>,
+) -> Result<Start, Trouble> {
+    let probe = while_away(news, || house.turns.probe(&chat.account))
+        .await
+        .map_err(trouble)?;
+    let shell = scope::shell_for(house, chat, record, &probe)?;
+    let project = house.catalogue.get(&record.project);
+    scope::clone(house, run, project, &chat.workdir, news)
+        .await?
+        .map_err(Trouble::Workspace)?;
+    let ground = scope::look(house, chat, record, news).await?;
+    while_away(news, || {
+        house.skills.bring(&*house.ports.sandbox, &chat.account)
+    })
+    .await
+    .map_err(trouble)?;
+    let (text, files) = bring_in(house, chat, record, run, &probe, news).await?;
+    if project.is_some_and(|project| project.collect == Collect::New) {
+        let noted = while_away(news, || house.produced.note(run, &chat.workdir)).await;
+        noted.map_err(trouble)?;
+    }
+    let start = start(
+        house, chat, record, run, &probe, shell, &ground, &text, &files,
+    )
+    .map_err(trouble)?;
+    // Whoever picks the run up must know the token that it was given.
+    let flushed = house.store.flush().await;
+    flushed.map_err(|error| Trouble::Other(error.to_string()))?;
+    Ok(start)
+}
+
+/// Removes what a start that was called off had half made.
+const UNDO: &str = r#"inn CLONES | xargs -0 -r rm -rf --
+take INBOX
+rm -f -- "$INBOX"/.innkeeper-*
+"#;
+
+/// How long that may take; people wait for it. A clone that is left then is removed by the next start in the same place.
+const UNDO_LIMIT: Duration = Duration::from_secs(20);
+
+/// Ends what prepares a run, and removes what it had not finished: clones, and files that had not come in whole.
+async fn undo(house: &House, chat: &Chat, record: &TurnRecord, run: &Run) {
+    let undone = tokio::time::timeout(UNDO_LIMIT, async {
+        house.turns.kill(run, house.is_alone(run)).await?;
+        let mut clones = String::new();
+        for unfinished in scope::unfinished_clones(house, chat, record) {
+            clones.push_str(&shell::path(&unfinished)?);
+            clones.push('\0');
+        }
+        let inbox = shell::path(&run.inbox(inbox_of(record)))?;
+        let exec = Exec {
+            script: shell::script(UNDO),
+            vars: vec![
+                ("CLONES", clones.into_bytes()),
+                ("INBOX", inbox.into_bytes()),
+            ],
+            limit: UNDO_LIMIT,
+            most: 1024,
+        };
+        house.ports.sandbox.exec(&chat.account, exec).await
+    });
+    match undone.await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => {
+            tracing::warn!(turn = %record.id, %error, "what a stopped start had made stays")
+        }
+        Err(_) => tracing::warn!(turn = %record.id, "what a stopped start had made stays"),
+    }
 }
 
 /// Says what a failure of the sandbox means for a turn.

@@ -32,6 +32,7 @@ pub mod provider;
 pub mod resume;
 pub mod run_turn;
 pub mod scope;
+mod shown;
 pub mod skills;
 pub mod slots;
 pub mod sweep;

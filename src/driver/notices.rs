@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::ids::ChannelId;
-use crate::domain::said::Pending;
+use crate::domain::said::{Pending, PendingMenu};
 use crate::store::StoreError;
 
 use super::house::House;
-use super::ports::{Button, Nonce, Ours, Post, SurfaceError};
+use super::ports::{Button, Choice, Menu, Nonce, Ours, Post, SurfaceError};
 
 /// The longest wait before Discord is tried again.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -31,10 +31,17 @@ pub fn say(
         reply_to: post.reply_to,
         ping: post.ping,
         buttons: post.buttons.iter().map(|button| button.id()).collect(),
+        menu: post.menu.as_ref().map(|menu| PendingMenu {
+            id: menu.choice.id(),
+            options: menu.options.clone(),
+        }),
         since: house.now(),
     };
+    let in_doubt = house.store.is_pending(&pending.nonce)?;
     house.store.put_pending(&pending)?;
-    house.tracker.spawn(deliver(house.clone(), pending, false));
+    house
+        .tracker
+        .spawn(deliver(house.clone(), pending, in_doubt));
     Ok(())
 }
 
@@ -48,6 +55,10 @@ pub fn say_the_rest(house: &Arc<House>) -> Result<(), StoreError> {
 
 /// `in_doubt`: it may have been sent before.
 async fn deliver(house: Arc<House>, pending: Pending, in_doubt: bool) {
+    // What is said must not be unknown to the next process.
+    if let Err(error) = house.store.flush().await {
+        return tracing::error!(%error, "a notice is not said: it could not be stored");
+    }
     let sent = tokio::select! {
         () = house.cancel.cancelled() => return,
         sent = send(&house, &pending, in_doubt) => sent,
@@ -70,6 +81,7 @@ async fn send(house: &House, pending: &Pending, mut in_doubt: bool) -> Result<()
             .iter()
             .filter_map(|id| Button::from_id(id))
             .collect(),
+        menu: pending.menu.as_ref().and_then(menu),
         ..Post::default()
     };
     let mut wait = Duration::from_secs(1);
@@ -85,6 +97,13 @@ async fn send(house: &House, pending: &Pending, mut in_doubt: bool) -> Result<()
     }
 }
 
+fn menu(kept: &PendingMenu) -> Option<Menu> {
+    Some(Menu {
+        choice: Choice::from_id(&kept.id)?,
+        options: kept.options.clone(),
+    })
+}
+
 /// Says it, unless it turns out to have been said: the platform forgets nonces within minutes.
 async fn attempt(
     house: &House,
@@ -95,8 +114,13 @@ async fn attempt(
     let surface = &house.ports.surface;
     if let (true, Some(about)) = (in_doubt, pending.reply_to) {
         let ours = surface.ours_after(pending.channel, about).await?;
+        let menu = pending.menu.iter().map(|menu| &menu.id);
+        let buttons: Vec<&String> = menu.chain(&pending.buttons).collect();
         let same = |message: &Ours| {
-            !message.silent && message.reply_to == Some(about) && message.buttons == pending.buttons
+            !message.silent
+                // A menu tells by its id alone what it belongs to, also where the request that it replied to was deleted.
+                && (message.reply_to == Some(about) || pending.menu.is_some())
+                && message.buttons.iter().eq(buttons.iter().copied())
         };
         if ours.iter().any(same) {
             return Ok(());

@@ -221,16 +221,18 @@ fn to_base36(mut number: u64) -> String {
     }
 }
 
-/// One of our messages, as the platform shows it. Its text is not here: the platform may have changed it.
+/// One of our messages, as the platform shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ours {
     /// Its id.
     pub id: MessageId,
     /// What it replies to.
     pub reply_to: Option<MessageId>,
+    /// Its text. The platform may have changed it.
+    pub text: String,
     /// Whether it was sent without a sound, as live messages are.
     pub silent: bool,
-    /// The ids of its buttons.
+    /// The ids of its menu and its buttons.
     pub buttons: Vec<String>,
 }
 

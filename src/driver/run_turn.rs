@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use crate::agent::event::Event as Told;
 use crate::domain::chat::Chat;
@@ -32,7 +33,7 @@ use super::gate;
 use super::house::House;
 use super::hub::{Letter, Letters};
 use super::joining;
-use super::launch;
+use super::launch::{self, Launched, Preparing};
 use super::live_message::{self, Last, LiveMessage, Subject};
 use super::newest;
 use super::ports::{Button, Post};
@@ -85,7 +86,7 @@ pub async fn run(
         Last {
             message: record.live,
             // An earlier process may have made one and had no time to note it.
-            in_doubt: record.live.is_none() && record.stage != Stage::Waiting,
+            in_doubt: record.live.is_none() && (record.stage != Stage::Waiting || record.shown),
         },
     );
     let (words, said) = mpsc::unbounded_channel();
@@ -102,6 +103,8 @@ pub async fn run(
         sender,
         words,
         slot: None,
+        calling_off: CancellationToken::new(),
+        joined: Vec::new(),
         catching_up: false,
         over: false,
     };
@@ -139,6 +142,10 @@ struct Running<'a> {
     sender: mpsc::Sender<News>,
     words: mpsc::UnboundedSender<(Run, Word)>,
     slot: Option<Slot>,
+    /// Cancelled when a run that is being prepared is not to be started any more.
+    calling_off: CancellationToken,
+    /// Requests that end with the refusal of this one.
+    joined: Vec<TurnRecord>,
     /// What an earlier process began is being read again: until that is done no timer fires, since what became of the turn
     /// meanwhile stands in its stream.
     catching_up: bool,
@@ -150,7 +157,9 @@ impl Running<'_> {
     async fn begin(&mut self) -> anyhow::Result<()> {
         let effects = self.turn.begin();
         if self.record.stage == Stage::Waiting {
-            self.perform_all(effects).await?;
+            if self.record.stopped_by.is_none() {
+                self.perform_all(effects).await?;
+            }
         } else {
             self.unmark();
             self.catching_up = self.record.stage != Stage::Held;
@@ -160,10 +169,20 @@ impl Running<'_> {
         }
         if self.chat.closed {
             self.happen(Event::StopRequested(Stop::ThreadGone)).await?;
-        } else if let Some(by) = self.record.stopped_by {
-            self.happen(Event::StopRequested(Stop::By(by))).await?;
+            return Ok(());
         }
-        Ok(())
+        self.heed_stop().await
+    }
+
+    /// Stops for whoever wished it, in this process or an earlier one.
+    async fn heed_stop(&mut self) -> anyhow::Result<()> {
+        let Some(by) = self.record.stopped_by else {
+            return Ok(());
+        };
+        if self.record.stage == Stage::Waiting {
+            self.unmark();
+        }
+        self.happen(Event::StopRequested(Stop::By(by))).await
     }
 
     async fn until_over(
@@ -193,11 +212,8 @@ impl Running<'_> {
 
     async fn read(&mut self, letter: Letter) -> anyhow::Result<()> {
         match letter {
-            Letter::Stop { turn, by } if turn.is_none_or(|turn| turn == self.record.id) => {
-                self.record.stopped_by.get_or_insert(by);
-                self.save().await?;
-                self.happen(Event::StopRequested(Stop::By(by))).await
-            }
+            // The gate is asked again before a request that waits begins.
+            Letter::Recheck if self.record.stage == Stage::Waiting => Ok(()),
             Letter::Recheck if !gate::may_go_on(self.house, &self.chat, &self.record)? => {
                 self.happen(Event::StopRequested(Stop::Revoked)).await
             }
@@ -214,7 +230,7 @@ impl Running<'_> {
                 self.happen(Event::StopRequested(Stop::ThreadGone)).await
             }
             Letter::Look => self.look().await,
-            Letter::Stop { .. } | Letter::Limit { .. } | Letter::Recheck => Ok(()),
+            Letter::Limit { .. } | Letter::Recheck => Ok(()),
         }
     }
 
@@ -225,6 +241,8 @@ impl Running<'_> {
                 self.catching_up &= event == Event::Started;
                 self.happen(event).await
             }
+            // It ended while it waited.
+            News::Slot(_) if !matches!(self.turn.state(), State::Admitting { .. }) => Ok(()),
             News::Slot(slot) => {
                 self.slot = Some(slot);
                 self.unmark();
@@ -259,9 +277,14 @@ impl Running<'_> {
             .context("could not store the turn")
     }
 
-    /// Something new lies in the store: this request may have been taken back, another may join.
+    /// Something new lies in the store: this request may have been taken back or stopped, another may join.
     async fn look(&mut self) -> anyhow::Result<()> {
-        if self.was_taken_back()? || *self.turn.state() != State::Running || self.catching_up {
+        if self.was_taken_back()? {
+            return Ok(());
+        }
+        self.hear_of_stop()?;
+        self.heed_stop().await?;
+        if *self.turn.state() != State::Running || self.catching_up {
             return Ok(());
         }
         match joining::next_steer(self.house, &self.chat, &self.record)? {
@@ -274,6 +297,14 @@ impl Running<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Reads whether somebody wants this turn stopped.
+    fn hear_of_stop(&mut self) -> anyhow::Result<()> {
+        let kept = self.house.store.turn(self.record.id);
+        let kept = kept.context("could not read the turn")?;
+        self.record.stopped_by = kept.and_then(|kept| kept.stopped_by);
+        Ok(())
     }
 
     async fn live_moved(&mut self, news: live_message::News) -> anyhow::Result<()> {
@@ -301,8 +332,9 @@ impl Running<'_> {
 
     async fn perform(&mut self, effect: Effect) -> anyhow::Result<()> {
         match effect {
-            Effect::Hold => self.wait_for_slot(),
+            Effect::Hold => return self.wait_for_slot().await,
             Effect::Start => return self.start().await,
+            Effect::CallOff => self.calling_off.cancel(),
             Effect::ShowLive => self.show_live(),
             Effect::Say { id, line } => self.say(id, line),
             Effect::Deny { request_id, reason } => {
@@ -332,13 +364,20 @@ impl Running<'_> {
         Ok(())
     }
 
-    fn wait_for_slot(&mut self) {
+    /// Waits for a place, where people can see it, and take the request back.
+    async fn wait_for_slot(&mut self) -> anyhow::Result<()> {
         let slots = self.house.slots.clone();
         let member = self.record.request.author.member;
         let sender = self.sender.clone();
         let slot = slots.take(member);
         if slot.is_none() {
             self.mark();
+            self.record.shown = true;
+            self.save().await?;
+            if self.was_taken_back()? {
+                return Ok(());
+            }
+            self.happen(Event::NoPlace).await?;
         }
         self.jobs.spawn(async move {
             let slot = match slot {
@@ -347,6 +386,7 @@ impl Running<'_> {
             };
             let _ = sender.send(News::Slot(slot)).await;
         });
+        Ok(())
     }
 
     /// Shows that the request waits.
@@ -369,40 +409,68 @@ impl Running<'_> {
 
     /// Passes the gate once more and holds the money. On disk before anything runs.
     async fn admit(&mut self) -> anyhow::Result<()> {
-        if self.was_taken_back()? {
-            return Ok(());
+        loop {
+            if self.was_taken_back()? {
+                return Ok(());
+            }
+            if self.record.stopped_by.is_some() {
+                return self.heed_stop().await;
+            }
+            match self.pass_gate().await? {
+                Passed::With(amount) => {
+                    // What is known of a turn before it runs was decided just now.
+                    let facts = gate::facts_of(self.house, &self.chat, &self.record);
+                    self.turn = Turn::new(facts, self.house.now());
+                    return self.held(amount).await;
+                }
+                // Whoever took it back meanwhile need not hear that it was refused.
+                Passed::Not(_) if self.was_taken_back()? => return Ok(()),
+                Passed::Not(refusal) => return self.happen(Event::Refused(refusal)).await,
+                // People changed what they asked while the gate was asked: their newest words count.
+                Passed::Changed => {}
+            }
         }
+    }
+
+    async fn pass_gate(&mut self) -> anyhow::Result<Passed> {
         let author = &self.record.request.author;
-        match newest::person(self.house, self.chat.guild, author).await {
-            Some(author) => self.record.request.author = author,
-            None => return self.happen(Event::Refused(Refusal::LeftServer)).await,
-        }
+        let Some(author) = newest::person(self.house, self.chat.guild, author).await else {
+            return Ok(Passed::Not(Refusal::LeftServer));
+        };
         // While the request waited, people may have changed how the chat works.
         let chat = self.house.store.chat(self.chat.thread);
         if let Some(chat) = chat.context("could not read the chat")? {
             self.chat = chat;
         }
-        joining::take_in_following(self.house, &self.chat, &mut self.record)?;
-        match gate::hold(self.house, &self.chat, &mut self.record)? {
-            Ok(amount) => {
-                scope::keep_company(self.house, &mut self.chat, &mut self.record).await?;
-                self.save().await?;
-                self.know_again().await?;
-                self.held(amount).await
+        let following = joining::following(self.house, &self.chat, &self.record)?;
+        let mut record = joining::merged(&self.record, &following);
+        record.request.author = author;
+        let amount = match gate::hold(self.house, &self.chat, &mut record)? {
+            Ok(amount) => amount,
+            Err(refusal) => {
+                self.joined = joining::ended(&following);
+                return Ok(Passed::Not(refusal));
             }
-            Err(refusal) => self.happen(Event::Refused(refusal)).await,
+        };
+        scope::keep_company(self.house, &mut self.chat, &mut record).await?;
+        let mut before = vec![self.record.clone()];
+        let mut after = vec![record.clone()];
+        after.extend(joining::ended(&following));
+        before.extend(following);
+        let store = &self.house.store;
+        if !store
+            .replace_turns(&before, &after)
+            .context("could not store the turns")?
+        {
+            store
+                .release(record.id)
+                .context("could not release a hold")?;
+            return Ok(Passed::Changed);
         }
-    }
-
-    /// Begins the turn with what was decided just now: its model, its beginning, whether it resumes.
-    async fn know_again(&mut self) -> anyhow::Result<()> {
-        let stopping = self.turn.stopping();
-        let facts = gate::facts_of(self.house, &self.chat, &self.record);
-        self.turn = Turn::new(facts, self.house.now());
-        match stopping {
-            Some(why) => self.happen(Event::StopRequested(why)).await,
-            None => Ok(()),
-        }
+        self.flush().await?;
+        self.record = record;
+        joining::unmark(self.house, &self.chat, &after[1..]);
+        Ok(Passed::With(amount))
     }
 
     async fn held(&mut self, amount: Usd) -> anyhow::Result<()> {
@@ -436,6 +504,10 @@ impl Running<'_> {
     }
 
     async fn start(&mut self) -> anyhow::Result<()> {
+        let preparing = Preparing {
+            off: self.calling_off.clone(),
+            is_first: self.record.stage == Stage::Held,
+        };
         self.record.session = Some(self.chat.session.id.clone());
         self.record.resumes = self.chat.session.begun;
         self.record.stage = Stage::Started;
@@ -446,10 +518,13 @@ impl Running<'_> {
         let sender = self.sender.clone();
         let run = self.run_name();
         self.jobs.spawn(async move {
-            match launch::launch(&house, &chat, &record, &sender).await {
-                Ok(()) => {
+            match launch::launch(&house, &chat, &record, &sender, &preparing).await {
+                Ok(Launched::Runs) => {
                     let _ = sender.send(News::Event(Event::Started)).await;
                     follower::follow(&house.turns, run, record.seen, sender).await;
+                }
+                Ok(Launched::CalledOff) => {
+                    let _ = sender.send(News::Event(Event::CalledOff)).await;
                 }
                 Err(trouble) => {
                     let _ = sender.send(News::Event(Event::NotStarted(trouble))).await;
@@ -542,9 +617,13 @@ impl Running<'_> {
         };
         self.record.stage = stage;
         deliver::plan(self.house, &self.chat, &self.turn, &mut self.record, live);
-        let store = &self.house.store;
-        store
-            .put_turn(&self.record)
+        let joined = std::mem::take(&mut self.joined);
+        joining::unmark(self.house, &self.chat, &joined);
+        let together: Vec<TurnRecord> =
+            std::iter::once(self.record.clone()).chain(joined).collect();
+        self.house
+            .store
+            .put_turns(&together)
             .context("could not store the turn")?;
         deliver::book(self.house, &self.record).context("could not book a turn")?;
         warnings::after(self.house, &self.chat, &self.record);
@@ -686,12 +765,12 @@ impl Running<'_> {
                 return self.house.store.put_turn(&self.record);
             }
         }
-        let (live, stopped_by) = (self.record.live, self.record.stopped_by);
+        let (live, shown) = (self.record.live, self.record.shown);
         let store = &self.house.store;
         store
             .revise_waiting(self.record.id, |record| {
                 record.live = live;
-                record.stopped_by = record.stopped_by.or(stopped_by);
+                record.shown = shown;
             })
             .map(drop)
     }
@@ -721,6 +800,13 @@ fn not_collected(why: String) -> Collected {
         failed: Some(why),
         ..Collected::default()
     }
+}
+
+/// What the gate said at a turn's start.
+enum Passed {
+    With(Usd),
+    Not(Refusal),
+    Changed,
 }
 
 /// What the agent is told while it runs.

@@ -13,7 +13,7 @@ use crate::agent::command::Shell;
 use crate::domain::chat::Chat;
 use crate::domain::grant::Level;
 use crate::domain::guest::Person;
-use crate::domain::ids::{AccountId, MemberId, Slug, ThreadId};
+use crate::domain::ids::{MemberId, Slug, ThreadId};
 use crate::domain::project::{Project, Workspace};
 use crate::domain::turn_record::TurnRecord;
 use crate::sandbox::{Confinement, Exec, Probe, SandboxError, shell};
@@ -22,6 +22,7 @@ use crate::turn::event::Trouble;
 use super::follower::{News, while_away};
 use super::gate;
 use super::house::{AccountBy, House};
+use super::turn_directory::Run;
 
 /// Adds the author to those whom the agent has heard. A turn at `ship` runs at `chat` where one of them does not hold it.
 pub async fn keep_company(
@@ -214,10 +215,11 @@ pub async fn look(
             trouble: None,
         })
         .collect();
+    let run = super::launch::run_of(chat, record);
     let mut lines = String::new();
     for extra in &mut extras {
         let project = house.catalogue.get(&extra.slug);
-        if let Err(trouble) = clone(house, &chat.account, project, &extra.directory, news).await? {
+        if let Err(trouble) = clone(house, &run, project, &extra.directory, news).await? {
             extra.trouble = Some(trouble);
         }
         let make = match project.map(|project| &project.workspace) {
@@ -283,9 +285,10 @@ pub(super) fn directory(house: &House, slug: &Slug, thread: ThreadId) -> String 
 }
 
 /// Clones a project's repository, once; what a clone that was cut short left is removed first. Hooks of the repository run
-/// nothing: a fresh clone has none.
+/// nothing: a fresh clone has none. It carries the run's mark, so that it ends with the run.
 const CLONE: &str = r#"
-take REPO DIR
+take REPO DIR RUN
+export INNKEEPER_RUN="$RUN"
 [ ! -e "$DIR" ] || exit 0
 rm -rf -- "$DIR.new"
 said=$(GIT_TERMINAL_PROMPT=0 git clone --quiet -- "$REPO" "$DIR.new" 2>&1 && mv -T -- "$DIR.new" "$DIR" 2>&1) && exit 0
@@ -294,13 +297,27 @@ printf %s "$said" | tail -c 300
 exit $code
 "#;
 
+/// Returns where the clones of a turn's projects lie while they are not whole.
+pub fn unfinished_clones(house: &House, chat: &Chat, record: &TurnRecord) -> Vec<String> {
+    let extras = record.extras.iter();
+    let extras = extras.map(|(slug, _)| (slug, directory(house, slug, chat.thread)));
+    std::iter::once((&record.project, chat.workdir.clone()))
+        .chain(extras)
+        .filter(|(slug, _)| {
+            let project = house.catalogue.get(slug);
+            project.is_some_and(|it| matches!(it.workspace, Workspace::Clone { .. }))
+        })
+        .map(|(_, directory)| format!("{directory}.new"))
+        .collect()
+}
+
 /// How long a clone may take.
 const CLONE_LIMIT: Duration = Duration::from_secs(300);
 
 /// Clones a project's repository into a directory, if that is how it is worked on. Inside: why it could not be.
 pub async fn clone(
     house: &House,
-    account: &AccountId,
+    run: &Run,
     project: Option<&Project>,
     directory: &str,
     news: &mpsc::Sender<News>,
@@ -313,11 +330,15 @@ pub async fn clone(
         vars: vec![
             ("REPO", repo.clone().into_bytes()),
             ("DIR", path_of(directory)?),
+            ("RUN", run.mark().into_bytes()),
         ],
         limit: CLONE_LIMIT,
         most: 64 * 1024,
     };
-    let done = while_away(news, || house.ports.sandbox.exec(account, exec.clone())).await;
+    let done = while_away(news, || {
+        house.ports.sandbox.exec(&run.account, exec.clone())
+    })
+    .await;
     Ok(match done {
         Ok(done) if done.code == 0 => Ok(()),
         Ok(done) => {
@@ -347,6 +368,7 @@ mod tests {
     use crate::domain::turn_record::Stage;
     use crate::driver::clock::SystemClock;
     use crate::driver::fakes::{FakeSurface, house};
+    use crate::driver::launch::run_of;
     use crate::store::Store;
 
     const BEN: MemberId = MemberId(3);
@@ -433,7 +455,8 @@ mod tests {
         let town = Town::new();
         let (news, _kept) = mpsc::channel(8);
         let site = town.house.catalogue.get(&slug("site"));
-        let clone = || clone(&town.house, &town.chat.account, site, "~/chat", &news);
+        let run = run_of(&town.chat, &turn(1, ThreadId(9), Stage::Held));
+        let clone = || clone(&town.house, &run, site, "~/chat", &news);
         let why = clone().await.unwrap().unwrap_err();
         assert!(why.contains("could not be cloned: fatal:"), "{why}");
         let source = "mkdir -p chat.new/left source && cd source && git init -q && echo a >a && git add a \

@@ -3,14 +3,18 @@
 use std::time::Duration;
 
 use crate::domain::chat::Listen;
-use crate::domain::ids::{InteractionId, MemberId, MessageId, ThreadId, TurnId};
+use crate::domain::ids::{
+    AttachmentId, ChannelId, InteractionId, MemberId, MessageId, ThreadId, TurnId,
+};
+use crate::domain::request::{Attachment, Request};
 use crate::domain::rules::Limits;
-use crate::domain::samples::{ADA, rules};
+use crate::domain::samples::{ADA, GUILD, person, rules, turn as turn_sample};
 use crate::domain::turn_record::Stage;
 
 use super::fakes::{DATA, Lodge, Said};
-use super::inbound::{ChatWant, Inbound, InboundChat, InboundStop};
-use super::ports::SurfaceError;
+use super::inbound::{ChatWant, Inbound, InboundAsk, InboundChat, InboundPress, InboundStop};
+use super::ports::{Button, SurfaceError};
+use super::which_project;
 
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"claude-haiku-4-5","permissionMode":"default","tools":["Bash"]}"#;
 const BASH: &str = r#"{"type":"assistant","message":{"id":"m1","role":"assistant","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"python plot.py"}}]},"parent_tool_use_id":null}"#;
@@ -705,4 +709,447 @@ async fn what_the_admins_are_to_be_told_waits_for_discord() {
         matches!(&said[..], [Said::Post { channel: at, post, .. }] if *at == channel && post.text.contains("the disk is full")),
         "{said:?}"
     );
+}
+
+fn stop_of(turn: TurnId) -> InboundStop {
+    InboundStop {
+        id: crate::domain::ids::InteractionId(1),
+        thread: crate::domain::ids::ThreadId(turn.0),
+        by: person(ADA, &[]),
+    }
+}
+
+fn stops(lodge: &Lodge, turn: TurnId) -> InboundPress {
+    InboundPress {
+        id: crate::domain::ids::InteractionId(1),
+        guild: GUILD,
+        channel: ChannelId(turn.0),
+        message: lodge.turn(turn).unwrap().live.unwrap(),
+        by: person(ADA, &[]),
+        custom_id: Button::Stop(turn).id(),
+        values: Vec::new(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_a_turn_is_stopping_is_stored_before_it_is_said() {
+    let mut lodge = Lodge::open().await;
+    let turn = at_work(&mut lodge).await;
+    let reply = lodge.desk.stop(stop_of(turn)).await;
+    // The chat's task has not had the time to read its letter.
+    assert_eq!(lodge.turn(turn).unwrap().stopped_by, Some(ADA));
+    assert!(reply.text.contains("Stopping"), "{reply:?}");
+    done(&lodge, turn).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_that_was_wished_before_the_house_closed_is_carried_out_by_the_next() {
+    let mut lodge = Lodge::open().await;
+    let turn = at_work(&mut lodge).await;
+    lodge.house.store.wish_stop(turn, ADA).unwrap();
+    let lodge = lodge.reopen().await;
+    lodge.sandbox.until(|sandbox| sandbox.kills() > 0).await;
+    done(&lodge, turn).await;
+    let receipt = texts(&lodge.surface.said()).pop().unwrap();
+    assert!(receipt.starts_with("-# ■ stopped by"), "{receipt}");
+    assert!(receipt.contains("1 step"), "what it did is told: {receipt}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_over_is_not_said_to_be_stopping() {
+    let mut lodge = Lodge::open().await;
+    let turn = started(&mut lodge).await;
+    lodge.surface.until(|said| !texts(said).is_empty()).await;
+    for _ in 0..3 {
+        let away = SurfaceError::Away("503".to_owned());
+        lodge.surface.fails("post", away);
+    }
+    lodge.sandbox.emits(&[WORDS, RESULT]);
+    lodge.sandbox.ends(0);
+    while !matches!(lodge.turn(turn).unwrap().stage, Stage::Settled { .. }) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let reply = lodge.desk.stop(stop_of(turn)).await;
+    assert!(reply.text.contains("Nothing is running"), "{reply:?}");
+    done(&lodge, turn).await;
+}
+
+/// Ada's first turn runs, and people see her second one waiting for a place.
+async fn one_waits(lodge: &mut Lodge) -> (TurnId, TurnId) {
+    let first = started(lodge).await;
+    let second = lodge.asks("and this").await;
+    lodge
+        .surface
+        .until(|said| {
+            texts(said)
+                .iter()
+                .any(|text| text.contains("Waiting for a free place"))
+        })
+        .await;
+    while lodge.turn(second).unwrap().live.is_none() {
+        tokio::task::yield_now().await;
+    }
+    (first, second)
+}
+
+/// Returns the texts of what is in a thread now.
+fn texts_in(lodge: &Lodge, thread: TurnId) -> Vec<String> {
+    let mut now: Vec<(MessageId, String)> = Vec::new();
+    for said in lodge.surface.said() {
+        match said {
+            Said::Post {
+                channel, id, post, ..
+            } if channel.0 == thread.0 => now.push((id, post.text)),
+            Said::Edit { message, post } => {
+                for (_, text) in now.iter_mut().filter(|(id, _)| *id == message) {
+                    text.clone_from(&post.text);
+                }
+            }
+            Said::Delete { message } => now.retain(|(id, _)| *id != message),
+            Said::Post { .. } | Said::Thread { .. } => {}
+        }
+    }
+    now.into_iter().map(|(_, text)| text).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_without_a_place_shows_that_it_waits_and_goes_on_in_the_same_message() {
+    let mut lodge = Lodge::open().await;
+    let (first, second) = one_waits(&mut lodge).await;
+    let live = lodge.turn(second).unwrap().live.unwrap();
+    assert!(
+        lodge
+            .surface
+            .said()
+            .iter()
+            .any(|said| matches!(said, Said::Post { id, post, .. } if *id == live && post.silent))
+    );
+    answered(&lodge).await;
+    done(&lodge, first).await;
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 2).await;
+    lodge.sandbox.emits(&[WORDS, RESULT]);
+    lodge.sandbox.ends(0);
+    done(&lodge, second).await;
+    let record = lodge.turn(second).unwrap();
+    assert_eq!(record.live, Some(live));
+    let texts = texts_in(&lodge, second);
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    assert!(texts[0].starts_with("-# ✓"), "{texts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_without_a_place_can_be_stopped_by_its_button() {
+    let mut lodge = Lodge::open().await;
+    let (first, second) = one_waits(&mut lodge).await;
+    let reply = lodge.desk.press(stops(&lodge, second)).await;
+    assert!(reply.text.contains("Taken back"), "{reply:?}");
+    assert_eq!(lodge.turn(second).unwrap().stopped_by, Some(ADA));
+    done(&lodge, second).await;
+    let texts = texts_in(&lodge, second);
+    assert!(texts[0].starts_with("-# ■ stopped by"), "{texts:?}");
+    answered(&lodge).await;
+    done(&lodge, first).await;
+    assert_eq!(lodge.sandbox.starts(), 1);
+    assert_eq!(lodge.house.store.entry(second).unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_turn_whose_message_is_deleted_seems_to_wait_no_longer() {
+    let mut lodge = Lodge::open().await;
+    let (first, second) = one_waits(&mut lodge).await;
+    lodge
+        .desk
+        .inbound(Inbound::Deleted {
+            messages: vec![MessageId(second.0)],
+            channel: DATA,
+        })
+        .await;
+    done(&lodge, second).await;
+    let texts = texts_in(&lodge, second);
+    assert!(texts[0].starts_with("-# ■ stopped by"), "{texts:?}");
+    answered(&lodge).await;
+    done(&lodge, first).await;
+    assert_eq!(lodge.sandbox.starts(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_was_stopped_while_it_waited_is_ended_by_the_next_house() {
+    let mut lodge = Lodge::open().await;
+    let (first, second) = one_waits(&mut lodge).await;
+    lodge.house.store.wish_stop(second, ADA).unwrap();
+    let lodge = lodge.reopen().await;
+    done(&lodge, second).await;
+    let texts = texts_in(&lodge, second);
+    assert!(texts[0].starts_with("-# ■ stopped by"), "{texts:?}");
+    answered(&lodge).await;
+    done(&lodge, first).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_waited_goes_on_waiting_in_the_next_house() {
+    let mut lodge = Lodge::open().await;
+    let (first, second) = one_waits(&mut lodge).await;
+    let mut record = lodge.turn(second).unwrap();
+    // As if the process had ended before it noted the message.
+    record.live = None;
+    let lodge = lodge.reopen().await;
+    lodge.house.store.put_turn(&record).unwrap();
+    answered(&lodge).await;
+    done(&lodge, first).await;
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 2).await;
+    lodge.sandbox.emits(&[WORDS, RESULT]);
+    lodge.sandbox.ends(0);
+    done(&lodge, second).await;
+    let texts = texts_in(&lodge, second);
+    assert_eq!(texts.len(), 2, "{texts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_while_a_file_is_brought_in_takes_effect_at_once() {
+    let mut lodge = Lodge::open().await;
+    lodge.surface.holds("fetch");
+    let mut message = lodge.message(ADA, "plot it", None);
+    message.attachments = vec![Attachment {
+        id: AttachmentId(41),
+        message: Some(message.id),
+        name: "data.csv".to_owned(),
+        size: 8,
+        url: "https://cdn.example/data.csv".to_owned(),
+    }];
+    let turn = TurnId(message.id.0);
+    lodge.desk.inbound(Inbound::Message(message)).await;
+    lodge
+        .surface
+        .until(|said| texts(said).iter().any(|text| text.contains("Starting")))
+        .await;
+    let asked = tokio::time::Instant::now();
+    lodge.desk.stop(stop_of(turn)).await;
+    done(&lodge, turn).await;
+    assert!(
+        asked.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        asked.elapsed()
+    );
+    let receipt = texts(&lodge.surface.said()).pop().unwrap();
+    assert!(receipt.starts_with("-# ■ stopped by"), "{receipt}");
+    assert_eq!(lodge.sandbox.starts(), 0);
+    assert_eq!(lodge.house.store.entry(turn).unwrap(), None);
+    assert_eq!(lodge.house.store.holds().unwrap(), Vec::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_while_the_sandbox_is_away_at_the_start_takes_effect_at_once() {
+    let mut lodge = Lodge::open().await;
+    lodge.sandbox.is_away(true);
+    let turn = lodge.asks("plot it").await;
+    lodge
+        .surface
+        .until(|said| {
+            texts(said)
+                .iter()
+                .any(|text| text.contains("Waiting for the sandbox"))
+        })
+        .await;
+    let asked = tokio::time::Instant::now();
+    lodge.desk.stop(stop_of(turn)).await;
+    done(&lodge, turn).await;
+    assert!(
+        asked.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        asked.elapsed()
+    );
+    assert_eq!(lodge.house.store.entry(turn).unwrap(), None);
+}
+
+/// A turn runs, and Ada's next two requests wait in its thread; then it ends, and the gate is asked for them.
+async fn two_are_let_in(lodge: &mut Lodge) -> (TurnId, TurnId) {
+    let turn = started(lodge).await;
+    let one = lodge.says(ADA, turn, "paint it").await;
+    let two = lodge.says(ADA, turn, "in blue").await;
+    lodge.surface.holds("roles");
+    answered(lodge).await;
+    done(lodge, turn).await;
+    (one, two)
+}
+
+async fn edits(lodge: &Lodge, turn: TurnId, text: &str) {
+    let thread = lodge.turn(turn).unwrap().thread;
+    let edited = Inbound::Edited {
+        message: MessageId(turn.0),
+        channel: ChannelId(thread.0),
+        text: text.to_owned(),
+    };
+    lodge.desk.inbound(edited).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_of_the_first_of_several_requests_changes_that_one_alone() {
+    let mut lodge = Lodge::open().await;
+    let (one, two) = two_are_let_in(&mut lodge).await;
+    edits(&lodge, one, "draw it").await;
+    lodge.surface.lets_go("roles");
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 2).await;
+    assert_eq!(lodge.turn(one).unwrap().request.text, "draw it\n\nin blue");
+    assert_eq!(lodge.turn(two).unwrap().stage, Stage::Done);
+    lodge.sandbox.ends(1);
+    done(&lodge, one).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_several_requests_the_one_that_is_deleted_goes_alone() {
+    for deleted in [0, 1] {
+        let mut lodge = Lodge::open().await;
+        let (one, two) = two_are_let_in(&mut lodge).await;
+        let gone = [one, two][deleted];
+        let left = [two, one][deleted];
+        let thread = lodge.turn(one).unwrap().thread;
+        let messages = vec![MessageId(gone.0)];
+        let channel = ChannelId(thread.0);
+        lodge
+            .desk
+            .inbound(Inbound::Deleted { messages, channel })
+            .await;
+        lodge.surface.lets_go("roles");
+        lodge.sandbox.until(|sandbox| sandbox.starts() == 2).await;
+        let record = lodge.turn(left).unwrap();
+        assert_eq!(record.request.text, ["in blue", "paint it"][deleted]);
+        assert_eq!(lodge.turn(gone).unwrap().stage, Stage::Done);
+        assert!(lodge.turn(gone).unwrap().parts.is_empty());
+        lodge.sandbox.ends(1);
+        done(&lodge, left).await;
+    }
+}
+
+fn ask(lodge: &mut Lodge) -> InboundAsk {
+    let message = lodge.message(ADA, "plot it", None);
+    InboundAsk {
+        id: crate::domain::ids::InteractionId(message.id.0 - 2000),
+        place: message.place,
+        author: message.author,
+        project: "site".to_owned(),
+        prompt: message.text,
+        model: None,
+        file: None,
+    }
+}
+
+fn shown_requests(lodge: &Lodge) -> usize {
+    let said = lodge.surface.said();
+    said.iter()
+        .filter(|said| matches!(said, Said::Post { post, .. } if post.text.contains("asks (")))
+        .count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_by_command_whose_message_nobody_saw_arrive_is_served_all_the_same() {
+    let mut lodge = Lodge::open().await;
+    lodge.surface.loses_an_answer();
+    let ask = ask(&mut lodge);
+    let turn = TurnId(ask.id.0);
+    let reply = lodge.desk.ask(ask).await;
+    assert!(reply.text.contains("does not tell me"), "{reply:?}");
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
+    answered(&lodge).await;
+    done(&lodge, turn).await;
+    assert_eq!(shown_requests(&lodge), 1);
+    assert_eq!(lodge.house.store.unshown().unwrap(), Vec::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_by_command_that_was_shown_as_the_house_ended_is_served_by_the_next() {
+    let mut lodge = Lodge::open().await;
+    let ask = ask(&mut lodge);
+    let turn = TurnId(ask.id.0);
+    // The message arrives, its answer does not, and the process ends.
+    lodge.surface.loses_an_answer();
+    lodge.house.cancel.cancel();
+    lodge
+        .surface
+        .fails("ours_after", SurfaceError::Away("503".to_owned()));
+    lodge.desk.ask(ask).await;
+    assert_eq!(lodge.turn(turn), None);
+    let lodge = lodge.reopen().await;
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
+    answered(&lodge).await;
+    done(&lodge, turn).await;
+    assert_eq!(shown_requests(&lodge), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_by_command_that_was_not_shown_is_forgotten() {
+    let mut lodge = Lodge::open().await;
+    lodge
+        .surface
+        .fails("post", SurfaceError::Away("503".to_owned()));
+    let ask = ask(&mut lodge);
+    let turn = TurnId(ask.id.0);
+    lodge.desk.ask(ask).await;
+    while !lodge.house.store.unshown().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(lodge.turn(turn), None);
+    assert_eq!(shown_requests(&lodge), 0);
+}
+
+/// Asks Ada which of two projects a request of hers is about.
+async fn asks_for_a_project(lodge: &mut Lodge) -> TurnId {
+    let message = lodge.message(ADA, "plot it", None);
+    // What is said about a message is newer than it.
+    tokio::time::advance(Duration::from_millis(1)).await;
+    let turn = TurnId(message.id.0);
+    let request = Request {
+        author: message.author,
+        text: message.text,
+        message: Some(message.id),
+        ..turn_sample(1, ThreadId(1), Stage::Waiting).request
+    };
+    let choices = ["site".parse().unwrap(), "notes".parse().unwrap()];
+    which_project::ask(&lodge.house, request, message.place, turn, &choices).unwrap();
+    turn
+}
+
+fn menus(lodge: &Lodge) -> usize {
+    let said = lodge.surface.said();
+    said.iter()
+        .filter(|said| matches!(said, Said::Post { post, .. } if post.menu.is_some()))
+        .count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_question_for_a_project_is_asked_once_discord_is_back() {
+    let mut lodge = Lodge::open().await;
+    for _ in 0..3 {
+        lodge
+            .surface
+            .fails("post", SurfaceError::Away("503".to_owned()));
+    }
+    asks_for_a_project(&mut lodge).await;
+    lodge.surface.until(|said| !said.is_empty()).await;
+    assert_eq!(menus(&lodge), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_question_for_a_project_survives_the_house_and_is_not_doubled() {
+    for arrives in [false, true] {
+        let mut lodge = Lodge::open().await;
+        if arrives {
+            lodge.surface.loses_an_answer();
+        } else {
+            lodge
+                .surface
+                .fails("post", SurfaceError::Away("503".to_owned()));
+        }
+        let turn = asks_for_a_project(&mut lodge).await;
+        tokio::task::yield_now().await;
+        while lodge.surface.has_failures() {
+            tokio::task::yield_now().await;
+        }
+        lodge.surface.forgets_nonces();
+        let lodge = lodge.reopen().await;
+        while !lodge.house.store.pending().unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(menus(&lodge), 1, "arrives: {arrives}");
+        assert!(lodge.house.store.undecided(turn).unwrap().is_some());
+    }
 }

@@ -15,6 +15,7 @@ use crate::store::StoreError;
 
 use super::house::House;
 use super::inbound::InboundPress;
+use super::notices;
 use super::ports::{Choice, Menu, Nonce, Post};
 
 /// How long a request waits for its project.
@@ -47,18 +48,9 @@ pub(super) fn ask(
         request,
         place,
         at: now,
+        project: None,
     })?;
-    let house = house.clone();
-    house.clone().tracker.spawn(async move {
-        let surface = &house.ports.surface;
-        if let Err(error) = surface
-            .post(place.channel, post, Nonce::of(turn, "m"))
-            .await
-        {
-            tracing::warn!(channel = %place.channel, %error, "nobody can be asked for a project");
-        }
-    });
-    Ok(())
+    notices::say(house, place.channel, &post, Nonce::of(turn, "m"))
 }
 
 fn option(house: &House, slug: &Slug) -> (String, String) {
@@ -74,13 +66,14 @@ fn oldest(now: Moment) -> Moment {
     )
 }
 
-/// Takes the request that this choice lets go on, or what the chooser is told instead. The gate is still to be asked.
+/// Returns the request that this choice lets go on, or what the chooser is told instead. The gate is still to be asked.
 pub(super) fn chosen(
     house: &House,
     turn: TurnId,
     press: &InboundPress,
 ) -> Result<Result<Undecided, String>, StoreError> {
-    let Some(undecided) = house.store.undecided(turn)? else {
+    let waiting = house.store.undecided(turn)?;
+    let Some(undecided) = waiting.filter(|it| it.project.is_none()) else {
         return Ok(Err(say::not_waiting()));
     };
     if undecided.request.author.member != press.by.member || undecided.place.guild != press.guild {
@@ -90,13 +83,12 @@ pub(super) fn chosen(
         house.store.forget_undecided(turn)?;
         return Ok(Err(say::not_waiting()));
     }
-    // Of two choices made at once one takes it. It reaches the disk together with the turn that it becomes.
-    let taken = house.store.forget_undecided(turn)?;
-    Ok(if taken {
-        Ok(undecided)
-    } else {
-        Err(say::not_waiting())
-    })
+    // Kept until it is a turn: it was one already where an earlier process ended in between.
+    if house.store.turn(turn)?.is_some() {
+        house.store.forget_undecided(turn)?;
+        return Ok(Err(say::not_waiting()));
+    }
+    Ok(Ok(undecided))
 }
 
 /// Makes sure that the request is on the disk as a turn, and shows what was chosen in place of the question.

@@ -29,6 +29,10 @@ const NAME: usize = 40;
 /// Why a turn may do less than its author.
 const SHIP_WITHHELD: &str = "at chat: not everybody who spoke here holds ship";
 
+/// What a turn without a place waits for.
+const NO_PLACE: &str =
+    "As many turns run as may at once. This one starts by itself when one of them ends.";
+
 /// Returns the live message of a running turn: at most 2000 code points, whole seconds, changing only where people see it.
 pub fn live(turn: &Turn, now: Moment) -> String {
     let mut lines = vec![header(turn, now)];
@@ -51,7 +55,8 @@ pub fn live(turn: &Turn, now: Moment) -> String {
 fn header(turn: &Turn, now: Moment) -> String {
     let doing = match (turn.state(), turn.stopping()) {
         (_, Some(_)) => "Stopping…",
-        (State::Admitting { .. } | State::Starting { .. }, None) => "Starting",
+        (State::Admitting { waits: true }, None) => return waiting(turn),
+        (State::Admitting { waits: false } | State::Starting { .. }, None) => "Starting",
         (State::Running, None) if turn.work().is_writing() => "Writing",
         (State::Running, None) if turn.work().is_thinking() => "Thinking",
         (State::Running | State::Stopping { .. }, None) => "Working",
@@ -63,6 +68,15 @@ fn header(turn: &Turn, now: Moment) -> String {
         parts.push(duration(elapsed));
     }
     parts.join(" · ")
+}
+
+/// Without a clock: what waits has not begun.
+fn waiting(turn: &Turn) -> String {
+    format!(
+        "⏳ Waiting for a free place · {} · {}\n-# {NO_PLACE}",
+        project(turn),
+        model(turn)
+    )
 }
 
 fn project(turn: &Turn) -> String {

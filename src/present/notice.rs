@@ -568,6 +568,12 @@ pub fn cannot_say(permission: Option<&str>) -> String {
     }
 }
 
+/// Returns what is said to somebody of whose request by command it is not known whether it can be seen.
+pub fn asked_in_doubt() -> String {
+    "Discord does not tell me whether your request can be seen. If it appears here, I answer it; if not, ask again."
+        .to_owned()
+}
+
 /// Returns what is said to somebody whose request by command was taken.
 pub fn asked(thread: ThreadId) -> String {
     format!("The answer comes in <#{thread}>.")

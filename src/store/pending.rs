@@ -11,6 +11,11 @@ impl Store {
         self.inner.pending.values("")
     }
 
+    /// Returns whether a message of this nonce has not arrived.
+    pub fn is_pending(&self, nonce: &str) -> Result<bool, StoreError> {
+        Ok(self.inner.pending.tree.contains_key(nonce)?)
+    }
+
     /// Keeps a message until [`Store::arrived`].
     pub fn put_pending(&self, pending: &Pending) -> Result<(), StoreError> {
         self.inner.pending.put(&pending.nonce, pending)

@@ -845,3 +845,58 @@ fn a_kill_at_any_moment_loses_and_doubles_nothing() {
         assert_eq!(usage.guest.held, Usd::ZERO);
     }
 }
+
+#[test]
+fn a_wish_to_stop_outlives_whoever_keeps_the_turn_without_knowing_of_it() {
+    let (_home, store) = fresh();
+    let running = turn(1, THREAD, Stage::Started);
+    store.put_turn(&running).unwrap();
+    let wished = store.wish_stop(running.id, ADA).unwrap().unwrap();
+    assert_eq!(wished.stage, Stage::Started);
+    store.put_turn(&running).unwrap();
+    let kept = store.turn(running.id).unwrap().unwrap();
+    assert_eq!(kept.stopped_by, Some(ADA));
+    // The first to wish it is remembered.
+    store.wish_stop(running.id, OWNER).unwrap();
+    let kept = store.turn(running.id).unwrap().unwrap();
+    assert_eq!(kept.stopped_by, Some(ADA));
+}
+
+#[test]
+fn what_waits_unseen_is_done_when_it_is_stopped_and_what_is_over_stays_as_it_was() {
+    let (_home, store) = fresh();
+    let unseen = turn(1, THREAD, Stage::Waiting);
+    let mut seen = turn(2, THREAD, Stage::Waiting);
+    seen.shown = true;
+    let over = turn(3, THREAD, Stage::Done);
+    store.put_turns(&[unseen, seen, over]).unwrap();
+    let stage = |id| {
+        let wished = store.wish_stop(TurnId(id), ADA).unwrap();
+        wished.map(|record| record.stage)
+    };
+    assert_eq!(stage(1), Some(Stage::Done));
+    assert_eq!(stage(2), Some(Stage::Waiting));
+    assert_eq!(stage(3), None);
+    let open = store.open_turns(THREAD).unwrap();
+    assert_eq!(open.len(), 1, "the index knows: {open:?}");
+}
+
+#[test]
+fn turns_are_replaced_together_or_not_at_all() {
+    let (_home, store) = fresh();
+    let before = [
+        turn(1, THREAD, Stage::Waiting),
+        turn(2, THREAD, Stage::Waiting),
+    ];
+    store.put_turns(&before).unwrap();
+    let after = [turn(1, THREAD, Stage::Held), turn(2, THREAD, Stage::Done)];
+    store
+        .revise_waiting(TurnId(2), |record| record.request.text = "edited".into())
+        .unwrap();
+    assert!(!store.replace_turns(&before, &after).unwrap());
+    assert_eq!(store.waiting(THREAD).unwrap().len(), 2);
+    let before = store.waiting(THREAD).unwrap();
+    assert!(store.replace_turns(&before, &after).unwrap());
+    assert_eq!(store.turn(TurnId(1)).unwrap().as_ref(), Some(&after[0]));
+    assert_eq!(store.open_turns(THREAD).unwrap().len(), 1);
+}

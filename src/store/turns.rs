@@ -1,18 +1,48 @@
 //! Turns, and an index of those that are not done, so that old ones cost nothing.
 
 use sled::Transactional;
+use sled::transaction::TransactionalTree;
 
-use crate::domain::ids::{ThreadId, TurnId};
+use crate::domain::ids::{MemberId, ThreadId, TurnId};
 use crate::domain::turn_record::{Stage, TurnRecord};
 
 use super::error::StoreError;
 use super::open::Store;
 use super::record::unreadable;
-use super::table::{Abort, ended, id_key};
+use super::table::{Abort, Table, ended, id_key};
 
 /// Returns the key of a turn in the index.
 pub(super) fn index_key(turn: &TurnRecord) -> String {
     format!("{}/{}", id_key(turn.thread.0), id_key(turn.id.0))
+}
+
+/// Turns and their index within a transaction.
+struct Trees<'a> {
+    turns: &'a Table<TurnRecord>,
+    turns_tx: &'a TransactionalTree,
+    unfinished: &'a Table<()>,
+    unfinished_tx: &'a TransactionalTree,
+}
+
+impl Trees<'_> {
+    fn get(&self, turn: TurnId) -> Result<Option<TurnRecord>, Abort> {
+        self.turns.get_in(self.turns_tx, &id_key(turn.0))
+    }
+
+    fn put(&self, turn: &TurnRecord) -> Result<(), Abort> {
+        let wished = self.get(turn.id)?.and_then(|kept| kept.stopped_by);
+        let turn = &TurnRecord {
+            stopped_by: turn.stopped_by.or(wished),
+            ..turn.clone()
+        };
+        self.turns.put_in(self.turns_tx, &id_key(turn.id.0), turn)?;
+        let index = index_key(turn);
+        match turn.stage {
+            Stage::Done => drop(self.unfinished_tx.remove(index.as_str())?),
+            _ => self.unfinished.put_in(self.unfinished_tx, &index, &())?,
+        }
+        Ok(())
+    }
 }
 
 impl Store {
@@ -26,22 +56,46 @@ impl Store {
         self.put_turns(std::slice::from_ref(turn))
     }
 
-    /// Keeps several turns, all or none.
+    /// Keeps several turns, all or none. That somebody wants one stopped is never forgotten by this: whoever works on a turn
+    /// may not know it yet.
     pub fn put_turns(&self, all: &[TurnRecord]) -> Result<(), StoreError> {
-        let (turns, unfinished) = (&self.inner.turns, &self.inner.unfinished);
-        (&turns.tree, &unfinished.tree)
-            .transaction(|(turns_tx, unfinished_tx)| {
-                for turn in all {
-                    turns.put_in(turns_tx, &id_key(turn.id.0), turn)?;
-                    if turn.stage == Stage::Done {
-                        unfinished_tx.remove(index_key(turn).as_str())?;
-                    } else {
-                        unfinished.put_in(unfinished_tx, &index_key(turn), &())?;
-                    }
+        self.with_turns(|trees| all.iter().try_for_each(|turn| trees.put(turn)))
+    }
+
+    /// Keeps `after` if the turns in the store are still those of `before`; else nothing is changed. Returns whether they were
+    /// kept.
+    pub fn replace_turns(
+        &self,
+        before: &[TurnRecord],
+        after: &[TurnRecord],
+    ) -> Result<bool, StoreError> {
+        self.with_turns(|trees| {
+            for turn in before {
+                if trees.get(turn.id)?.as_ref() != Some(turn) {
+                    return Ok(false);
                 }
-                Ok(())
-            })
-            .map_err(ended)
+            }
+            after.iter().try_for_each(|turn| trees.put(turn))?;
+            Ok(true)
+        })
+    }
+
+    /// Notes that somebody wants a turn stopped, whatever else happens to its record meanwhile. One that waits unseen is done at
+    /// once. Returns what is now kept; `None`: there is nothing to be stopped any more.
+    pub fn wish_stop(&self, turn: TurnId, by: MemberId) -> Result<Option<TurnRecord>, StoreError> {
+        self.with_turns(|trees| {
+            let Some(mut record) = trees.get(turn)? else {
+                return Ok(None);
+            };
+            match record.stage {
+                Stage::Settled { .. } | Stage::Done => return Ok(None),
+                Stage::Waiting if !record.shown => record.stage = Stage::Done,
+                Stage::Waiting | Stage::Held | Stage::Started => {}
+            }
+            record.stopped_by.get_or_insert(by);
+            trees.put(&record)?;
+            Ok(Some(record))
+        })
     }
 
     /// Returns the newest turn of a chat, done or not. Newer turns of other chats are passed over, so an old chat costs more.
@@ -66,19 +120,31 @@ impl Store {
         turn: TurnId,
         change: impl Fn(&mut TurnRecord),
     ) -> Result<Option<TurnRecord>, StoreError> {
+        self.with_turns(|trees| {
+            let found = trees.get(turn)?;
+            let Some(mut record) = found.filter(|record| record.stage == Stage::Waiting) else {
+                return Ok(None);
+            };
+            change(&mut record);
+            trees.put(&record)?;
+            Ok(Some(record))
+        })
+    }
+
+    /// Changes turns and their index together.
+    fn with_turns<T>(
+        &self,
+        change: impl Fn(&Trees<'_>) -> Result<T, Abort>,
+    ) -> Result<T, StoreError> {
         let (turns, unfinished) = (&self.inner.turns, &self.inner.unfinished);
         (&turns.tree, &unfinished.tree)
             .transaction(|(turns_tx, unfinished_tx)| {
-                let found = turns.get_in(turns_tx, &id_key(turn.0))?;
-                let Some(mut record) = found.filter(|record| record.stage == Stage::Waiting) else {
-                    return Ok(None);
-                };
-                change(&mut record);
-                turns.put_in(turns_tx, &id_key(turn.0), &record)?;
-                if record.stage == Stage::Done {
-                    unfinished_tx.remove(index_key(&record).as_str())?;
-                }
-                Ok(Some(record))
+                change(&Trees {
+                    turns,
+                    turns_tx,
+                    unfinished,
+                    unfinished_tx,
+                })
             })
             .map_err(ended)
     }

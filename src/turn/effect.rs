@@ -27,6 +27,9 @@ pub enum Effect {
     Hold,
     /// Prepare workspace and inbox, start the run, follow it → `Started` or `NotStarted`, then `Agent`…, `Ended`.
     Start,
+    /// Leave off preparing, and undo what was half done → `CalledOff`. Where the run exists already, `Started` comes all the
+    /// same.
+    CallOff,
     /// Show the newest live message.
     ShowLive,
     /// Append one line to what the agent is told.

@@ -10,6 +10,8 @@ use super::effect::Timer;
 /// Something that happened to a running turn.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
+    /// All places for running turns are taken: it waits for one before the gate is asked.
+    NoPlace,
     /// The gate was passed again and the money is held, on disk.
     Held(Usd),
     /// It runs at `chat` although its author holds `ship`: not everybody in its company does. Comes before `Held`.
@@ -20,6 +22,8 @@ pub enum Event {
     Started,
     /// The run could not be started, and will not be.
     NotStarted(Trouble),
+    /// The preparing was left off: there is no run, and there will be none.
+    CalledOff,
     /// The sandbox cannot be reached; the run, if there is one, goes on without us.
     Away,
     /// The sandbox is back.

@@ -62,7 +62,7 @@ impl Turn {
     pub fn new(facts: TurnFacts, now: Moment) -> Turn {
         Turn {
             facts,
-            state: State::Admitting { stop: None },
+            state: State::Admitting { waits: false },
             work: Work::default(),
             attempt: Attempt::First,
             hold: None,
@@ -126,7 +126,7 @@ impl Turn {
     /// Returns why it is to be stopped, if it is and its end is not known yet.
     pub fn stopping(&self) -> Option<Stop> {
         match self.state {
-            State::Admitting { stop } | State::Starting { stop } => stop,
+            State::Starting { stop } => stop,
             State::Stopping { why, .. } => Some(why),
             _ => None,
         }
@@ -210,12 +210,19 @@ impl Turn {
                 self.ship_withheld = true;
                 vec![]
             }
-            (State::Admitting { stop }, Event::Held(hold)) => self.on_held(hold, *stop, now),
+            (State::Admitting { waits: false }, Event::NoPlace) => {
+                self.state = State::Admitting { waits: true };
+                vec![Effect::ShowLive]
+            }
+            (State::Admitting { .. }, Event::Held(hold)) => self.on_held(hold, now),
             (State::Admitting { .. }, Event::Refused(refusal)) => self.refuse(refusal, now),
             // Whatever else is heard before the gate was passed belongs to no run of this turn.
             (State::Admitting { .. }, _) => vec![],
             (State::Starting { .. }, Event::Started) => self.on_started(now),
-            (State::Starting { .. }, Event::NotStarted(trouble)) => {
+            (State::Starting { stop: Some(why) }, Event::CalledOff | Event::NotStarted(_)) => {
+                self.finish(End::Stopped(*why), now)
+            }
+            (State::Starting { stop: None }, Event::NotStarted(trouble)) => {
                 self.finish(End::NotStarted(trouble), now)
             }
             (_, Event::Agent(told)) => self.on_told(told, now),
@@ -231,11 +238,13 @@ impl Turn {
             // Doubled news, and news of an end that is not known yet.
             (
                 _,
-                Event::Held(_)
+                Event::NoPlace
+                | Event::Held(_)
                 | Event::ShipWithheld
                 | Event::Refused(_)
                 | Event::Started
                 | Event::NotStarted(_)
+                | Event::CalledOff
                 | Event::Collected(_)
                 | Event::Settled
                 | Event::Delivered,
@@ -245,11 +254,8 @@ impl Turn {
 
     // ---- Beginning
 
-    fn on_held(&mut self, hold: Usd, stop: Option<Stop>, now: Moment) -> Vec<Effect> {
+    fn on_held(&mut self, hold: Usd, now: Moment) -> Vec<Effect> {
         self.hold = Some(hold);
-        if let Some(why) = stop {
-            return self.finish(End::Stopped(why), now);
-        }
         self.state = State::Starting { stop: None };
         self.heard = now;
         let mut effects = vec![Effect::ShowLive, Effect::Start];
@@ -379,11 +385,13 @@ impl Turn {
 
     fn stop(&mut self, why: Stop, now: Moment) -> Vec<Effect> {
         match &mut self.state {
-            State::Admitting { stop } | State::Starting { stop } => {
+            // Nothing is held, and nothing is there that could be stopped.
+            State::Admitting { .. } => self.finish(End::Stopped(why), now),
+            State::Starting { stop } => {
                 let first = stop.is_none();
                 *stop = Some(graver(*stop, why));
                 if first {
-                    vec![Effect::ShowLive]
+                    vec![Effect::CallOff, Effect::ShowLive]
                 } else {
                     vec![]
                 }

@@ -45,8 +45,8 @@ pub enum Closing {
 pub enum State {
     /// The gate is asked.
     Admitting {
-        /// A stop that came meanwhile.
-        stop: Option<Stop>,
+        /// All places for running turns are taken.
+        waits: bool,
     },
     /// The run is being prepared.
     Starting {

@@ -13,6 +13,7 @@
 
 mod house;
 mod people;
+mod trial;
 mod trouble;
 mod verdict;
 
@@ -24,6 +25,7 @@ use people::People;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use trouble::Trouble;
+use verdict::Evidence;
 
 /// Kills of the short run that is part of the tests.
 const SHORT: u32 = 40;
@@ -46,6 +48,14 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    // Who never finds anything proves nothing.
+    let blind = trial::blind_spots();
+    for spot in &blind {
+        println!("VIOLATION: {spot}");
+    }
+    if !blind.is_empty() {
+        return ExitCode::FAILURE;
+    }
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(play(&wanted))
 }
@@ -136,7 +146,8 @@ async fn round(wanted: &Wanted, backend: Backend, kills: u32) -> bool {
     faults.extend(verdict::settle(&mut house).await);
     let world = house.world().await;
     faults.extend(verdict::examine(&house).err());
-    let found = verdict::judge(&house, &world, &people, &trouble).await;
+    let evidence = Evidence::of(&house, world.clone()).await;
+    let found = verdict::judge(&evidence, &people, &trouble);
     faults.extend(found.faults);
     println!(
         "{backend:?}, seed {}: {kills} kills ({}), {} network faults ({}), {} requests: {}; {:.0} s",

@@ -1,4 +1,4 @@
-//! What people do: ask in channels, threads and by command, change their minds, press Stop.
+//! What people do: ask in channels, threads and by command, change their minds, stop, try again.
 
 use rand::Rng as _;
 use rand::rngs::StdRng;
@@ -62,8 +62,10 @@ impl People {
             0..30 => self.mention(house, random).await,
             30..64 => self.follow_up(house, random).await,
             64..74 => self.command(house, random),
-            74..82 => self.press_stop(house, random).await,
-            82..89 => self.edit(house, random).await,
+            74..79 => self.press_stop(house, random).await,
+            79..82 => self.stop(house, random),
+            82..84 => self.press_retry(house, random).await,
+            84..89 => self.edit(house, random).await,
             89..94 => self.delete(house, random).await,
             94..98 => self.say_nothing(house, random).await,
             _ => self.stranger(house, random).await,
@@ -140,23 +142,51 @@ impl People {
     }
 
     async fn press_stop(&mut self, house: &House, random: &mut StdRng) {
+        self.press(house, random, "olga", "Stop", "1:stop:").await;
+    }
+
+    /// Asks once more for what could not be done, as somebody who may.
+    async fn press_retry(&mut self, house: &House, random: &mut StdRng) {
+        let who = who(random);
+        self.press(house, random, who, "Retry", "1:retry:").await;
+    }
+
+    /// Presses one of the buttons that there are.
+    async fn press(
+        &mut self,
+        house: &House,
+        random: &mut StdRng,
+        who: &str,
+        button: &str,
+        id: &str,
+    ) {
         let world = house.world().await;
-        let live: Vec<&Value> = house::places(&world)
+        let all: Vec<&Value> = house::places(&world)
             .into_iter()
             .flat_map(house::bots)
-            .filter(|message| {
-                house::buttons(message)
-                    .iter()
-                    .any(|id| id.starts_with("1:stop:"))
-            })
+            .filter(|message| house::buttons(message).iter().any(|it| it.starts_with(id)))
             .collect();
-        let Some(live) = live.choose(random) else {
-            return;
-        };
-        let action = json!({"as": "olga", "do": "press", "message": live["id"], "button": "Stop"});
+        if let Some(message) = all.choose(random) {
+            let press =
+                json!({"as": who, "do": "press", "message": message["id"], "button": button});
+            self.do_unheard(house, press);
+        }
+    }
+
+    /// Uses `/stop` in a thread, whatever runs or waits there.
+    fn stop(&mut self, house: &House, random: &mut StdRng) {
+        let lively = &self.threads[self.threads.len().saturating_sub(LIVELY)..];
+        if let Some(thread) = lively.choose(random) {
+            let stop =
+                json!({"as": "olga", "do": "command", "in": thread.to_string(), "name": "stop"});
+            self.do_unheard(house, stop);
+        }
+    }
+
+    /// Does something to which nobody may be there to answer.
+    fn do_unheard(&mut self, house: &House, action: Value) {
         let (client, url) = house.hands();
         self.commands.spawn(async move {
-            // Nobody may be there to answer.
             let _ = house::act(&client, &url, action).await;
             None
         });

@@ -82,21 +82,46 @@ fn works(message: &Value) -> bool {
             .any(|id| id.starts_with("1:details:"))
 }
 
-/// Judges a house whose bot was stopped.
-pub(crate) async fn judge(
-    house: &House,
-    world: &Value,
-    people: &People,
-    trouble: &Trouble,
-) -> Found {
-    let mut court = Court::new(house, world, people, trouble);
+/// What is held against each other.
+pub(crate) struct Evidence {
+    pub(crate) world: Value,
+    pub(crate) store: Store,
+    /// The marks that agents wrote down as they began, one a line.
+    pub(crate) performed: String,
+    /// The marks of the files that agents wrote, likewise.
+    pub(crate) written: String,
+    /// What agents say they cost: one JSON object a line.
+    pub(crate) tally: String,
+    /// The stand-in's record of requests.
+    pub(crate) requests: Vec<Value>,
+}
+
+impl Evidence {
+    /// Gathers it from a house whose bot was stopped.
+    pub(crate) async fn of(house: &House, world: Value) -> Evidence {
+        let text = |file: &str| std::fs::read_to_string(house.shared(file)).unwrap();
+        Evidence {
+            world,
+            store: Store::open(&house.store()).unwrap(),
+            performed: text("performed"),
+            written: text("written"),
+            tally: text("tally"),
+            requests: house.requests().await,
+        }
+    }
+}
+
+/// Judges.
+pub(crate) fn judge(evidence: &Evidence, people: &People, trouble: &Trouble) -> Found {
+    let mut court = Court::new(evidence, people, trouble);
     court.store_fits();
     court.messages();
     court.requests();
+    court.retried();
     court.files();
     court.books();
     court.processes();
-    court.one_at_a_time(&house.requests().await);
+    court.one_at_a_time(&evidence.requests);
     Found {
         told: court.told(),
         faults: court.faults,
@@ -107,7 +132,7 @@ struct Court<'a> {
     world: &'a Value,
     people: &'a People,
     trouble: &'a Trouble,
-    store: Store,
+    store: &'a Store,
     turns: BTreeMap<u64, TurnRecord>,
     /// How often each mark was performed.
     performed: BTreeMap<String, u32>,
@@ -118,31 +143,25 @@ struct Court<'a> {
 }
 
 impl<'a> Court<'a> {
-    fn new(house: &House, world: &'a Value, people: &'a People, trouble: &'a Trouble) -> Court<'a> {
-        let store = Store::open(&house.store()).unwrap();
-        let lines = |file: &str| -> Vec<String> {
-            let text = std::fs::read_to_string(house.shared(file)).unwrap();
-            text.lines().map(str::to_owned).collect()
-        };
+    fn new(evidence: &'a Evidence, people: &'a People, trouble: &'a Trouble) -> Court<'a> {
         let mut performed = BTreeMap::new();
-        for mark in lines("performed") {
-            *performed.entry(mark).or_default() += 1;
+        for mark in evidence.performed.lines() {
+            *performed.entry(mark.to_owned()).or_default() += 1;
         }
         let mut tally: BTreeMap<String, u64> = BTreeMap::new();
-        for line in lines("tally") {
-            let line: Value = serde_json::from_str(&line).unwrap();
+        for line in evidence.tally.lines() {
+            let line: Value = serde_json::from_str(line).unwrap();
             let session = line["session"].as_str().unwrap().to_owned();
             *tally.entry(session).or_default() += line["cost"].as_u64().unwrap();
         }
-        let turns = exported(&store);
         Court {
-            world,
+            world: &evidence.world,
             people,
             trouble,
-            turns,
-            store,
+            turns: exported(&evidence.store),
+            store: &evidence.store,
             performed,
-            written: lines("written").into_iter().collect(),
+            written: evidence.written.lines().map(str::to_owned).collect(),
             tally,
             counts: BTreeMap::new(),
             faults: Vec::new(),
@@ -223,8 +242,6 @@ impl<'a> Court<'a> {
             } else if let Some(to) = message["reply_to"].as_str() {
                 self.count("notices");
                 *notices.entry(to.to_owned()).or_default() += 1;
-            } else if self.is_command_without_turn(text) {
-                self.count("commands that nobody answered");
             } else {
                 self.fault(format!("message {id} belongs to nothing: {text:?}"));
             }
@@ -256,26 +273,18 @@ impl<'a> Court<'a> {
             .collect();
         for name in files.iter().collect::<BTreeSet<_>>() {
             let count = files.iter().filter(|other| *other == name).count();
-            if count > 1 {
+            let mark = name.strip_suffix(".txt").unwrap_or(name);
+            if count > 1 + self.tried_again(mark) as usize {
                 self.fault(format!("{name} was attached {count} times"));
             }
         }
-    }
-
-    /// The bot was killed between showing a command and taking it: the person was never told that it was taken.
-    fn is_command_without_turn(&self, text: &str) -> bool {
-        let mark = |request: &&Request| text.contains(&format!("echo {} ", request.mark));
-        let request = self.people.requests.iter().find(mark);
-        request.is_some_and(|request| {
-            request.by == By::Command && !self.people.taken.contains(&request.mark)
-        })
     }
 
     /// Every request has one outcome.
     fn requests(&mut self) {
         for request in &self.people.requests {
             let performed = self.performed.get(&request.mark).copied().unwrap_or(0);
-            if performed > 1 {
+            if performed > 1 + self.tried_again(&request.mark) {
                 self.fault(format!("{request:?} was performed {performed} times"));
             }
             match request.by {
@@ -290,6 +299,42 @@ impl<'a> Court<'a> {
                     }
                 }
                 By::Mention | By::FollowUp | By::Command => self.has_outcome(request, performed),
+            }
+        }
+    }
+
+    /// Returns how often a request was asked once more.
+    fn tried_again(&self, mark: &str) -> u32 {
+        let text = format!("echo {mark} ");
+        let turns = self.retries().into_iter();
+        let those = turns.filter(|turn| turn.request.text.contains(&text));
+        u32::try_from(those.count()).unwrap()
+    }
+
+    /// Returns the turns that ask once more what an earlier one was asked.
+    fn retries(&self) -> Vec<&TurnRecord> {
+        let mut asked = BTreeSet::new();
+        let again = |turn: &&TurnRecord| {
+            let message = turn.request.message;
+            message.is_some_and(|message| !asked.insert(message))
+        };
+        self.turns.values().filter(again).collect()
+    }
+
+    /// What was asked once more has an end as well.
+    fn retried(&mut self) {
+        let retries: Vec<TurnRecord> = self.retries().into_iter().cloned().collect();
+        for turn in retries {
+            let harmed = self.trouble.harmed.contains(&turn.id.0);
+            let ended = turn.parts.iter().any(|part| part.text.contains("answer"))
+                || turn.stopped_by.is_some()
+                || harmed
+                || (turn.started_at.is_none() && !turn.parts.is_empty());
+            // It may have joined or been merged into another.
+            if ended || turn.parts.is_empty() && turn.stage == Stage::Done {
+                self.count("tried again");
+            } else {
+                self.fault(format!("a retry was not answered: {turn:?}"));
             }
         }
     }

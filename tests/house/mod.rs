@@ -81,6 +81,7 @@ pub(crate) struct Plan {
     provider: String,
     program: Option<PathBuf>,
     prelude: String,
+    projects: String,
 }
 
 impl Plan {
@@ -117,6 +118,12 @@ impl Plan {
     /// Has this shell command run before each scripted agent; what it prints stands in the agent's stream.
     pub(crate) fn prelude(mut self, command: &str) -> Plan {
         self.prelude = command.to_owned();
+        self
+    }
+
+    /// Adds projects.
+    pub(crate) fn projects(mut self, lines: &str) -> Plan {
+        self.projects = lines.to_owned();
         self
     }
 
@@ -192,6 +199,7 @@ slug = "shop"
 title = "Shop"
 workspace = "in-place"
 path = "{workshop}"
+{projects}
 "#,
             directory = directory.display(),
             sandbox = self.sandbox,
@@ -200,6 +208,7 @@ path = "{workshop}"
             provider = self.provider,
             limits = self.limits,
             workshop = workshop.display(),
+            projects = self.projects,
         );
         let file = directory.join("innkeeper.toml");
         fs::write(&file, text).unwrap();
@@ -270,6 +279,7 @@ impl House {
             provider: String::new(),
             program: None,
             prelude: String::new(),
+            projects: String::new(),
         }
     }
 

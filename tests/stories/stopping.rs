@@ -1,5 +1,8 @@
 //! Stop, by whoever may, whenever it comes.
 
+use std::time::Duration;
+
+use innkeeper::domain::grant::Level;
 use innkeeper::domain::money::Usd;
 use serde_json::json;
 
@@ -72,6 +75,42 @@ async fn a_turn_can_be_stopped_before_its_run_exists() {
     assert_eq!(house.stops("ada", &thread).await, "Stopping…");
     let answer = house.answer(&thread).await;
     assert!(answer.text().contains("Stopped by"), "{answer:?}");
+    house.closes_quietly().await;
+}
+
+#[tokio::test]
+async fn a_stop_ends_a_clone_that_hangs_and_leaves_nothing_of_it() {
+    // Somebody who takes the call and says nothing.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let repo = format!("http://{}/repo", silent.local_addr().unwrap());
+    let house = House::plan()
+        .projects(&format!(
+            "[[project]]\nslug = \"mirror\"\nworkspace = \"clone\"\nrepo = {repo:?}\n"
+        ))
+        .open()
+        .await;
+    house.grant("ada", "mirror", Level::Chat).await;
+    let asked = json!({"project": "mirror", "prompt": "look around"});
+    let told = house.command("ada", "data", "ask", asked).await;
+    let thread = told
+        .split_once("<#")
+        .and_then(|(_, rest)| rest.split_once('>'))
+        .map(|(thread, _)| thread.to_owned())
+        .unwrap();
+    let (_call, _) = silent.accept().await.unwrap();
+    assert_eq!(house.stops("ada", &thread).await, "Stopping…");
+    let asked = std::time::Instant::now();
+    let answer = house.answer(&thread).await;
+    assert!(answer.text().contains("Stopped by"), "{answer:?}");
+    // Far from the five minutes that a clone may take.
+    assert!(
+        asked.elapsed() < Duration::from_secs(50),
+        "{:?}",
+        asked.elapsed()
+    );
+    assert!(!house.in_homes(&format!("chat-{thread}.new")).exists());
+    assert!(!house.in_chat(&thread, "").exists());
+    assert_eq!(house.ledger(), []);
     house.closes_quietly().await;
 }
 

@@ -88,9 +88,11 @@ async fn a_guest_runs_one_turn_at_a_time_and_sees_that_the_other_waits() {
     // Another guest need not wait.
     let third = house.says("ben", "data", "@innkeeper third").await;
     house.answers(&third, 1).await;
-    assert!(house.thread(&second).await.bots().is_empty());
+    let live = house.live_shows(&second, "Waiting for a free place").await;
+    assert!(live.pings().is_empty(), "{live:?}");
     house.lets_go(&first).await;
     house.answers(&second, 1).await;
+    assert_eq!(house.thread(&second).await.receipts()[0].id(), live.id());
     house
         .until("no mark left", |world| {
             world.message(&second).unwrap().reactions().is_empty()
@@ -109,16 +111,18 @@ async fn all_guests_together_run_no_more_turns_than_there_are_places() {
     let second = house
         .says("ben", "data", "@innkeeper second\n!say two")
         .await;
-    house.thread(&second).await;
+    house.live_shows(&second, "Waiting for a free place").await;
     // It waits for a place and can be taken back.
     let third = house.says("ben", "data", "@innkeeper third").await;
-    house.thread(&third).await;
-    let told = house.command("ben", &third, "stop", json!({})).await;
+    house.live_shows(&third, "Waiting for a free place").await;
+    let told = house.stops("ben", &third).await;
     assert_eq!(told, "Taken back: that request had not begun.");
+    house.answers(&third, 1).await;
+    let receipt = &house.thread(&third).await.receipts()[0];
+    assert!(receipt.text().starts_with("-# ■ stopped by"), "{receipt:?}");
     house.lets_go(&first).await;
     house.answers(&second, 1).await;
     house.is_idle().await;
     assert_eq!(house.performed(), 2);
-    assert!(house.thread(&third).await.bots().is_empty());
     house.closes_quietly().await;
 }

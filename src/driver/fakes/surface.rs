@@ -1,6 +1,6 @@
 //! In-memory ports for the driver's tests: a surface that remembers what was said, and can be told to fail.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -64,6 +64,12 @@ struct Memory {
     failures: VecDeque<(&'static str, SurfaceError)>,
     /// Verbs whose next call panics.
     broken: Vec<&'static str>,
+    /// Posts that will arrive without their answers.
+    losses: usize,
+    /// How much of what was said is so old that its nonces are forgotten.
+    forgotten: usize,
+    /// Verbs that wait.
+    held: HashSet<&'static str>,
     serial: u64,
     roles: HashMap<MemberId, Option<Vec<RoleId>>>,
 }
@@ -82,6 +88,9 @@ impl FakeSurface {
             said: Vec::new(),
             failures: VecDeque::new(),
             broken: Vec::new(),
+            losses: 0,
+            forgotten: 0,
+            held: HashSet::new(),
             serial: 0,
             roles: HashMap::new(),
         };
@@ -100,6 +109,40 @@ impl FakeSurface {
     /// Lets the next call of `verb` panic.
     pub(crate) fn breaks(&self, verb: &'static str) {
         self.lock().broken.push(verb);
+    }
+
+    /// Lets the next post arrive and its answer be lost.
+    pub(crate) fn loses_an_answer(&self) {
+        self.lock().losses += 1;
+    }
+
+    /// Returns whether something is still to fail.
+    pub(crate) fn has_failures(&self) -> bool {
+        let memory = self.lock();
+        memory.losses > 0 || !memory.failures.is_empty()
+    }
+
+    /// Forgets all nonces, as the platform does after some minutes.
+    pub(crate) fn forgets_nonces(&self) {
+        let mut memory = self.lock();
+        memory.forgotten = memory.said.len();
+    }
+
+    /// Lets calls of `verb` (`roles`, `fetch`) wait until [`FakeSurface::lets_go`].
+    pub(crate) fn holds(&self, verb: &'static str) {
+        self.lock().held.insert(verb);
+    }
+
+    pub(crate) fn lets_go(&self, verb: &'static str) {
+        self.lock().held.remove(verb);
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    async fn pass(&self, verb: &'static str) {
+        let mut changes = self.changed.subscribe();
+        while self.lock().held.contains(verb) {
+            changes.changed().await.expect("the surface lives");
+        }
     }
 
     /// Lets a member have these roles from now on; `None`: they left the server.
@@ -191,7 +234,9 @@ impl Surface for FakeSurface {
         if let Some(error) = self.failure("post") {
             return Err(error);
         }
-        let known = self.said().into_iter().find_map(|said| match said {
+        let forgotten = self.lock().forgotten;
+        let remembered = self.said().into_iter().skip(forgotten);
+        let known = remembered.into_iter().find_map(|said| match said {
             Said::Post { id, nonce: old, .. } if old == nonce.0 => Some(id),
             _ => None,
         });
@@ -205,7 +250,12 @@ impl Surface for FakeSurface {
             post,
             nonce: nonce.0,
         });
-        Ok(id)
+        let losses = self.lock().losses;
+        self.lock().losses = losses.saturating_sub(1);
+        match losses {
+            0 => Ok(id),
+            _ => Err(SurfaceError::Away("its answer was lost".to_owned())),
+        }
     }
 
     async fn ours_after(
@@ -225,8 +275,14 @@ impl Surface for FakeSurface {
             } if at == channel && id > after => Some(Ours {
                 id,
                 reply_to: post.reply_to,
+                text: post.text,
                 silent: post.silent,
-                buttons: post.buttons.iter().map(|button| button.id()).collect(),
+                buttons: post
+                    .menu
+                    .iter()
+                    .map(|menu| menu.choice.id())
+                    .chain(post.buttons.iter().map(|button| button.id()))
+                    .collect(),
             }),
             _ => None,
         });
@@ -269,6 +325,7 @@ impl Surface for FakeSurface {
         attachment: &Attachment,
         _: u64,
     ) -> Result<Bytes, SurfaceError> {
+        self.pass("fetch").await;
         match self.failure("fetch") {
             Some(error) => Err(error),
             None => Ok(Bytes::from(attachment.name.clone())),
@@ -280,6 +337,7 @@ impl Surface for FakeSurface {
         _: GuildId,
         member: MemberId,
     ) -> Result<Option<Vec<RoleId>>, SurfaceError> {
+        self.pass("roles").await;
         if let Some(error) = self.failure("roles") {
             return Err(error);
         }

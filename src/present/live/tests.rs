@@ -377,3 +377,14 @@ fn a_turn_that_never_ran_has_neither_time_nor_cost() {
     play.tell(Event::NotStarted(Trouble::Full));
     assert_eq!(receipt(&play.turn), "-# ✗ not started · haiku");
 }
+
+#[test]
+fn a_turn_without_a_place_says_what_it_waits_for_and_shows_no_clock() {
+    let mut play = Play::new();
+    play.tell(Event::NoPlace);
+    assert_eq!(
+        play.at(90).live(),
+        "⏳ Waiting for a free place · site · haiku\n\
+         -# As many turns run as may at once. This one starts by itself when one of them ends."
+    );
+}

@@ -380,12 +380,43 @@ fn a_stream_that_ends_without_result_delivers_the_last_text() {
 // ---- Stop
 
 #[test]
-fn a_stop_before_the_gate_is_remembered_and_nothing_starts() {
+fn a_stop_before_the_gate_ends_the_turn_and_nothing_starts() {
+    for prelude in [vec![], vec![Event::NoPlace]] {
+        let mut stage = Stage::new(facts());
+        for event in prelude {
+            stage.tell(event);
+        }
+        assert_eq!(
+            stage.stop(Stop::By(ADA)),
+            [Effect::Settle {
+                cost: Usd::ZERO,
+                estimated: false
+            }]
+        );
+        assert_eq!(stage.stop(Stop::By(ADA)), []);
+        assert_eq!(stage.tell(Event::Held(HOLD)), []);
+        assert_eq!(stage.end(), &End::Stopped(Stop::By(ADA)));
+    }
+}
+
+#[test]
+fn a_turn_without_a_place_is_shown_once() {
     let mut stage = Stage::new(facts());
-    assert_eq!(stage.stop(Stop::By(ADA)), [Effect::ShowLive]);
+    assert_eq!(stage.tell(Event::NoPlace), [Effect::ShowLive]);
+    assert_eq!(stage.tell(Event::NoPlace), []);
+    assert!(stage.tell(Event::Held(HOLD)).contains(&Effect::Start));
+}
+
+#[test]
+fn a_stop_during_the_start_calls_it_off() {
+    let mut stage = Stage::held(facts());
+    assert_eq!(
+        stage.stop(Stop::By(ADA)),
+        [Effect::CallOff, Effect::ShowLive]
+    );
     assert_eq!(stage.stop(Stop::By(ADA)), []);
     assert_eq!(
-        stage.tell(Event::Held(HOLD)),
+        stage.tell(Event::CalledOff),
         [Effect::Settle {
             cost: Usd::ZERO,
             estimated: false
@@ -395,9 +426,17 @@ fn a_stop_before_the_gate_is_remembered_and_nothing_starts() {
 }
 
 #[test]
-fn a_stop_during_the_start_is_applied_once_it_has_started() {
+fn what_fails_while_it_is_called_off_counts_as_stopped() {
     let mut stage = Stage::held(facts());
-    assert_eq!(stage.stop(Stop::By(ADA)), [Effect::ShowLive]);
+    stage.stop(Stop::By(ADA));
+    stage.tell(Event::NotStarted(Trouble::Full));
+    assert_eq!(stage.end(), &End::Stopped(Stop::By(ADA)));
+}
+
+#[test]
+fn a_stop_that_came_too_late_for_the_start_is_applied_to_the_run() {
+    let mut stage = Stage::held(facts());
+    stage.stop(Stop::By(ADA));
     assert_eq!(
         stage.at(1).tell(Event::Started),
         [
@@ -920,10 +959,12 @@ fn any_event() -> impl Strategy<Value = Event> {
         Just(Stop::ThreadGone)
     ];
     prop_oneof![
+        1 => Just(Event::NoPlace),
         2 => Just(Event::Held(HOLD)),
         1 => Just(Event::Refused(Refusal::Empty)),
         2 => Just(Event::Started),
         1 => Just(Event::NotStarted(Trouble::Full)),
+        1 => Just(Event::CalledOff),
         1 => Just(Event::Away),
         1 => Just(Event::Back),
         8 => any_told().prop_map(Event::Agent),
