@@ -83,6 +83,16 @@ pub fn refusal(refusal: &Refusal) -> String {
             slug(project),
             relative(*resets)
         ),
+        Refusal::Held { project: None } => {
+            "What is left of your budget is held for turns of yours that are running. Ask again once one of them is done."
+                .to_owned()
+        }
+        Refusal::Held {
+            project: Some(project),
+        } => format!(
+            "What is left of the budget of {} is held for turns that are running. Ask again once one of them is done.",
+            slug(project)
+        ),
         Refusal::Empty => empty_request(),
         Refusal::QueueFull { depth } => format!(
             "{} in this thread already. Ask again once one of them is done.",
@@ -596,6 +606,10 @@ mod tests {
                 project: site(),
                 resets,
             },
+            Refusal::Held { project: None },
+            Refusal::Held {
+                project: Some(site()),
+            },
             Refusal::Empty,
             Refusal::QueueFull { depth: 5 },
             Refusal::TooLarge {
@@ -625,6 +639,8 @@ mod tests {
         You have no budget yet. An admin can give you one.
         Your budget for this month is used up ($5.0312 of $5.00). It starts anew <t:1796083200:R>; an admin can raise it.
         The budget of `site` for this month is used up. It starts anew <t:1796083200:R>; an admin can raise it.
+        What is left of your budget is held for turns of yours that are running. Ask again once one of them is done.
+        What is left of the budget of `site` is held for turns that are running. Ask again once one of them is done.
         There is nothing to work on in that message. Mention me together with what you want done.
         5 requests wait in this thread already. Ask again once one of them is done.
         `a.zip` is too large: it has 60 MiB, and at most 10 MiB are taken. Nothing was run.

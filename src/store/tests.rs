@@ -265,10 +265,7 @@ fn concurrent_holds_never_exceed_what_is_left() {
                 let (store, permit, held) = (&store, &permit, &held);
                 scope.spawn(move || match store.hold(TurnId(id), permit, NOW).unwrap() {
                     Ok(amount) => drop(held.fetch_add(amount.0, Ordering::SeqCst)),
-                    Err(refusal) => assert!(matches!(
-                        refusal,
-                        Refusal::GuestBudget { .. } | Refusal::ProjectBudget { .. }
-                    )),
+                    Err(refusal) => assert!(matches!(refusal, Refusal::Held { .. })),
                 });
             }
         });
@@ -293,9 +290,8 @@ fn two_guests_share_a_projects_budget_and_not_each_others() {
     assert_eq!(store.hold(TurnId(2), &of_ben, NOW).unwrap(), Ok(usd(0.5)));
     assert_eq!(
         store.hold(TurnId(3), &of_ben, NOW).unwrap(),
-        Err(Refusal::ProjectBudget {
-            project: slug("site"),
-            resets: of_ben.resets(),
+        Err(Refusal::Held {
+            project: Some(slug("site")),
         })
     );
     assert_eq!(
