@@ -220,6 +220,12 @@ impl Desk {
         project: Option<&str>,
     ) -> Result<Result<TurnRecord, Refusal>, StoreError> {
         let house = &self.house;
+        let thread = gate::thread_of(&request, &place, turn);
+        let chat = match chat {
+            Some(chat) => Some(chat),
+            // Looked for anew: while the request was shown, or its author chose, somebody else may have begun one.
+            None => house.store.chat(thread)?.filter(|chat| !chat.closed),
+        };
         let permit = match gate::admit(house, &request, chat.as_ref(), &place, project)? {
             Ok(permit) => permit,
             Err(refusal) => return Ok(Err(refusal)),
@@ -231,8 +237,10 @@ impl Desk {
             Some(chat) => chat,
             None => {
                 let chat = gate::new_chat(house, &request, &place, turn, &permit)?;
-                house.store.put_chat(&chat)?;
-                chat
+                match house.store.begin_chat(&chat)? {
+                    None => chat,
+                    Some(other) => return self.take(request, Some(other), place, turn, project),
+                }
             }
         };
         request.context = self.context.take(chat.thread);
@@ -597,6 +605,10 @@ impl Desk {
 
     /// Lets a request go on that waited for its author to choose a project.
     async fn choose(&self, turn: TurnId, press: &InboundPress) -> anyhow::Result<Reply> {
+        // Of two choices made at once one takes it.
+        let Some(_claim) = self.claims.take(turn.0) else {
+            return Ok(Reply::from(notice::seen_already()));
+        };
         let undecided = match which_project::chosen(&self.house, turn, press)? {
             Ok(undecided) => undecided,
             Err(text) => return Ok(Reply::from(text)),
@@ -613,10 +625,12 @@ impl Desk {
         let project = press.values.first().map(String::as_str);
         match self.take(request.clone(), None, undecided.place, turn, project)? {
             Ok(record) => {
+                self.house.store.forget_undecided(turn)?;
                 which_project::close(&self.house, &record, press).await?;
                 self.hand_over(&record);
                 Ok(Reply::from(notice::asked(record.thread)))
             }
+            // It still waits: for another choice, or for what stood in the way.
             Err(refusal) => self.refused(&request.author, &refusal),
         }
     }
@@ -751,3 +765,6 @@ pub(super) fn opening(place: &Place, request: &Request) -> Option<Opening> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -300,6 +300,16 @@ pub fn is_prompt_file(request: &Request, name: &str) -> bool {
     name == "message.txt" && request.text.trim().is_empty()
 }
 
+/// Returns the thread that is the name of the chat which a request in this place belongs to.
+pub fn thread_of(request: &Request, place: &Place, turn: TurnId) -> ThreadId {
+    // A thread has the id of the message it hangs on; where none can be opened, the chat is called after its request.
+    match (place.kind, request.message) {
+        (PlaceKind::Thread, _) => ThreadId(place.channel.0),
+        (_, Some(message)) => ThreadId(message.0),
+        (_, None) => ThreadId(turn.0),
+    }
+}
+
 /// Makes the chat that this request opens.
 pub fn new_chat(
     house: &House,
@@ -308,12 +318,7 @@ pub fn new_chat(
     turn: TurnId,
     permit: &Permit,
 ) -> Result<Chat, StoreError> {
-    // A thread has the id of the message it hangs on; where none can be opened, the chat is called after its request.
-    let thread = match (place.kind, request.message) {
-        (PlaceKind::Thread, _) => ThreadId(place.channel.0),
-        (_, Some(message)) => ThreadId(message.0),
-        (_, None) => ThreadId(turn.0),
-    };
+    let thread = thread_of(request, place, turn);
     let project = house.catalogue.get(permit.project());
     Ok(Chat {
         thread,

@@ -75,7 +75,7 @@ fn oldest(now: Moment) -> Moment {
     )
 }
 
-/// Takes the request that this choice lets go on, or what the chooser is told instead. The gate is still to be asked.
+/// Returns the request that this choice lets go on, or what the chooser is told instead. The gate is still to be asked.
 pub(super) fn chosen(
     house: &House,
     turn: TurnId,
@@ -91,13 +91,12 @@ pub(super) fn chosen(
         house.store.forget_undecided(turn)?;
         return Ok(Err(say::not_waiting()));
     }
-    // Of two choices made at once one takes it. It reaches the disk together with the turn that it becomes.
-    let taken = house.store.forget_undecided(turn)?;
-    Ok(if taken {
-        Ok(undecided)
-    } else {
-        Err(say::not_waiting())
-    })
+    // Kept until it is a turn: it was one already where an earlier process ended in between.
+    if house.store.turn(turn)?.is_some() {
+        house.store.forget_undecided(turn)?;
+        return Ok(Err(say::not_waiting()));
+    }
+    Ok(Ok(undecided))
 }
 
 /// Makes sure that the request is on the disk as a turn, and shows what was chosen in place of the question.

@@ -1,0 +1,274 @@
+//! What the desk makes of what arrives. No turn ever runs here: what is let in waits in the store.
+
+use std::time::Duration;
+
+use super::*;
+use crate::domain::grant::Subject;
+use crate::domain::guest::Guest;
+use crate::domain::ids::{AttachmentId, InteractionId};
+use crate::domain::project::Catalogue;
+use crate::domain::request::Attachment;
+use crate::domain::samples::{
+    ADA, GUILD, chat, grant, permit, person, project, rules, slug, turn, usd,
+};
+use crate::domain::time::Moment;
+use crate::driver::clock::TokioClock;
+use crate::driver::fakes::{FakeSurface, Said, house};
+use crate::store::Store;
+
+/// 2026-11-15 12:00 UTC.
+const NOW: Moment = Moment(1_794_744_000_000);
+const BEN: MemberId = MemberId(3);
+const CLEO: MemberId = MemberId(60);
+const HALL: ChannelId = ChannelId(600);
+const THREAD: ThreadId = ThreadId(700);
+
+struct Lobby {
+    _home: tempfile::TempDir,
+    house: Arc<House>,
+    surface: FakeSurface,
+    desk: Desk,
+    serial: u64,
+}
+
+impl Lobby {
+    /// Ada and Ben have money, and `chat` on two projects.
+    fn open() -> Lobby {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::open(&home.path().join("store")).unwrap();
+        let surface = FakeSurface::new(Arc::new(TokioClock::starting_at(NOW)));
+        let catalogue = Catalogue(vec![project("site"), project("notes")]);
+        let house = house(&surface, &store, rules(), catalogue, home.path());
+        for member in [ADA, BEN] {
+            let guest = Guest {
+                budget: Some(usd(1.0)),
+                ..Guest::new(member)
+            };
+            store.put_guest(&guest).unwrap();
+            for name in ["site", "notes"] {
+                let grant = grant(Subject::Member(member), name, Level::Chat, None);
+                store.give(&grant).unwrap();
+            }
+        }
+        Lobby {
+            _home: home,
+            desk: Desk::new(house.clone()),
+            house,
+            surface,
+            serial: 0,
+        }
+    }
+
+    fn store(&self) -> &Store {
+        &self.house.store
+    }
+
+    /// No chat looks at its requests: they stay as the desk made them.
+    fn rests(&self) {
+        self.house.cancel.cancel();
+    }
+
+    /// Ada's chat in [`THREAD`], which takes these messages for requests.
+    fn chat(&self, listen: Listen) {
+        let chat = Chat {
+            listen,
+            ..chat(THREAD)
+        };
+        self.store().put_chat(&chat).unwrap();
+    }
+
+    fn message(&mut self, by: MemberId, channel: ChannelId, text: &str) -> InboundMessage {
+        self.serial += 1;
+        let kind = match channel {
+            HALL => PlaceKind::Text,
+            _ => PlaceKind::Thread,
+        };
+        InboundMessage {
+            id: MessageId(MessageId::at(self.house.now()).0 + self.serial),
+            place: Place {
+                guild: GUILD,
+                channel,
+                parent: (kind == PlaceKind::Thread).then_some(HALL),
+                kind,
+            },
+            author: person(by, &[]),
+            text: text.to_owned(),
+            addressed: false,
+            for_others: false,
+            withheld: false,
+            attachments: Vec::new(),
+            quotes: Vec::new(),
+            described: Vec::new(),
+        }
+    }
+
+    /// Somebody writes without a mention.
+    async fn says(&mut self, by: MemberId, channel: ChannelId, text: &str) -> MessageId {
+        let message = self.message(by, channel, text);
+        self.hears(message).await
+    }
+
+    /// Somebody writes with a mention.
+    async fn asks(&mut self, by: MemberId, channel: ChannelId, text: &str) -> MessageId {
+        let message = self.message(by, channel, text);
+        self.hears(InboundMessage {
+            addressed: true,
+            ..message
+        })
+        .await
+    }
+
+    async fn hears(&self, message: InboundMessage) -> MessageId {
+        let id = message.id;
+        self.desk.inbound(Inbound::Message(message)).await;
+        id
+    }
+
+    async fn edits(&self, message: MessageId, channel: ChannelId, text: &str) {
+        let text = text.to_owned();
+        self.desk
+            .inbound(Inbound::Edited {
+                message,
+                channel,
+                text,
+            })
+            .await;
+    }
+
+    async fn deletes(&self, message: MessageId, channel: ChannelId) {
+        let messages = vec![message];
+        self.desk
+            .inbound(Inbound::Deleted { messages, channel })
+            .await;
+    }
+
+    async fn presses(&mut self, by: MemberId, id: String, values: &[&str]) -> Reply {
+        self.serial += 1;
+        let press = InboundPress {
+            id: InteractionId(MessageId::at(self.house.now()).0 + self.serial),
+            guild: GUILD,
+            channel: HALL,
+            message: MessageId(900),
+            by: person(by, &[]),
+            custom_id: id,
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+        };
+        self.desk.press(press).await
+    }
+
+    async fn chooses(&mut self, by: MemberId, asked: MessageId, project: &str) -> String {
+        let id = Choice::Project(TurnId(asked.0)).id();
+        self.presses(by, id, &[project]).await.text
+    }
+
+    async fn stops(&mut self, by: MemberId, channel: ChannelId) -> String {
+        self.serial += 1;
+        let stop = InboundStop {
+            id: InteractionId(self.serial),
+            thread: ThreadId(channel.0),
+            by: person(by, &[]),
+        };
+        self.desk.stop(stop).await.text
+    }
+
+    fn request(&self, message: MessageId) -> Option<TurnRecord> {
+        self.store().turn(TurnId(message.0)).unwrap()
+    }
+
+    /// Returns what was said in a place, once this many things were.
+    async fn notices(&self, channel: ChannelId, count: usize) -> Vec<String> {
+        let there = |said: &[Said]| {
+            let said = said.iter().filter_map(|said| match said {
+                Said::Post {
+                    channel: at, post, ..
+                } if *at == channel => Some(post.text.clone()),
+                _ => None,
+            });
+            said.collect::<Vec<String>>()
+        };
+        there(&self.surface.until(|said| there(said).len() >= count).await)
+    }
+
+    /// Lets everything that is still to be said be said.
+    async fn settles(&self) {
+        while !self.store().pending().unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_chooses_second_in_a_thread_does_not_undo_the_chat_of_the_first() {
+    let mut lobby = Lobby::open();
+    let first = lobby.asks(ADA, THREAD.channel(), "one").await;
+    let second = lobby.asks(BEN, THREAD.channel(), "two").await;
+    let third = lobby.asks(ADA, THREAD.channel(), "three").await;
+    assert_eq!(
+        lobby.chooses(ADA, first, "site").await,
+        notice::asked(THREAD)
+    );
+    let begun = lobby.store().chat(THREAD).unwrap().unwrap();
+    assert_eq!(
+        (begun.owner, &begun.projects[..]),
+        (ADA, &[slug("site")][..])
+    );
+    let other = lobby.chooses(BEN, second, "notes").await;
+    assert_eq!(
+        other,
+        "This thread works in `site`. Ask in a channel for a thread in another project."
+    );
+    assert_eq!(lobby.request(second), None);
+    // What was refused still waits for a choice that can be.
+    assert_eq!(
+        lobby.chooses(BEN, second, "site").await,
+        notice::asked(THREAD)
+    );
+    assert_eq!(
+        lobby.chooses(ADA, third, "site").await,
+        notice::asked(THREAD)
+    );
+    assert_eq!(lobby.store().chat(THREAD).unwrap(), Some(begun));
+    assert_eq!(lobby.store().waiting(THREAD).unwrap().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_choice_that_is_refused_is_not_the_last_one() {
+    let mut lobby = Lobby::open();
+    lobby.store().pause(Some("new disk")).unwrap();
+    let asked = lobby.message(ADA, HALL, "plot it");
+    let request = request_of(asked.clone());
+    let turn = TurnId(asked.id.0);
+    let choices = [slug("site"), slug("notes")];
+    which_project::ask(&lobby.house, request, asked.place, turn, &choices).unwrap();
+    let told = lobby.chooses(ADA, asked.id, "site").await;
+    assert!(told.contains("paused"), "{told}");
+    lobby.store().pause(None).unwrap();
+    let told = lobby.chooses(ADA, asked.id, "site").await;
+    assert_eq!(told, notice::asked(ThreadId(asked.id.0)));
+    assert_eq!(
+        lobby.chooses(ADA, asked.id, "notes").await,
+        crate::present::office_chats::not_waiting()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_money_is_only_held_a_follow_up_is_taken_and_waits() {
+    let mut lobby = Lobby::open();
+    lobby.chat(Listen::All);
+    let permit = permit(ADA, "site", 1_000_000, None, NOW);
+    let held = lobby.store().hold(TurnId(1), &permit, NOW).unwrap();
+    assert_eq!(held, Ok(usd(1.0)));
+    let follow_up = lobby.says(ADA, THREAD.channel(), "and in blue").await;
+    let mut record = lobby.request(follow_up).unwrap();
+    assert_eq!(record.stage, Stage::Waiting);
+    // If it starts while everything is held, that is what it hears; afterwards it has what is left.
+    let chat = lobby.store().chat(THREAD).unwrap().unwrap();
+    let refused = gate::hold(&lobby.house, &chat, &mut record).unwrap();
+    assert_eq!(refused, Err(Refusal::Held { project: None }));
+    lobby
+        .store()
+        .settle(TurnId(1), usd(0.25), false, NOW)
+        .unwrap();
+    let holds = gate::hold(&lobby.house, &chat, &mut record).unwrap();
+    assert_eq!(holds, Ok(usd(0.75)));
+}
