@@ -174,6 +174,7 @@ mod tests {
         Quote {
             author: author.map(str::to_owned),
             text: text.to_owned(),
+            message: None,
         }
     }
 

@@ -15,6 +15,7 @@ pub mod project;
 pub mod request;
 pub mod rules;
 pub mod said;
+pub mod text;
 pub mod time;
 pub mod turn_record;
 pub mod venue;

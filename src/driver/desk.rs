@@ -20,7 +20,7 @@ use crate::store::StoreError;
 use super::catch_up;
 use super::chat_commands;
 use super::claims::Claims;
-use super::context::Context;
+use super::context::{self, Context, Remark};
 use super::details;
 use super::gate;
 use super::house::House;
@@ -91,8 +91,12 @@ impl Desk {
     pub async fn inbound(&self, inbound: Inbound) {
         let outcome = match inbound {
             Inbound::Message(message) => self.message(message).await,
-            Inbound::Edited { message, text, .. } => self.edited(message, &text).await,
-            Inbound::Deleted { messages, .. } => self.deleted(&messages).await,
+            Inbound::Edited {
+                message,
+                channel,
+                text,
+            } => self.edited(message, channel, &text).await,
+            Inbound::Deleted { messages, channel } => self.deleted(&messages, channel).await,
             Inbound::Gone { channel } => self.gone(channel).await,
             Inbound::NewSession => self.catch_up(),
         };
@@ -128,7 +132,7 @@ impl Desk {
             Meaning::Nothing => Ok(()),
             Meaning::Context => {
                 self.context
-                    .note(ThreadId(message.place.channel.0), quote(&message));
+                    .note(ThreadId(message.place.channel.0), remark(message));
                 Ok(())
             }
             Meaning::Request if catch_up::is_too_old(house, age) => self.too_old(&message).await,
@@ -243,10 +247,22 @@ impl Desk {
                 }
             }
         };
-        request.context = self.context.take(chat.thread);
+        request.context = self.remarks(&chat)?;
         let record = new_record(&chat, request, turn, &permit);
         house.store.put_turn(&record)?;
         Ok(Ok(record))
+    }
+
+    /// Takes what holders said in a chat since its last request, as far as they still hold its project.
+    fn remarks(&self, chat: &Chat) -> Result<Vec<Quote>, StoreError> {
+        let mut quotes = Vec::new();
+        for remark in self.context.take(chat.thread) {
+            let level = gate::level(&self.house, &remark.author, &chat.projects[0])?;
+            if level >= Some(Level::Chat) {
+                quotes.push(remark.quote());
+            }
+        }
+        Ok(quotes)
     }
 
     fn does_not_fit(
@@ -338,27 +354,68 @@ impl Desk {
         notices::say(&self.house, channel, &post, Nonce::of(about, "n"))
     }
 
-    async fn edited(&self, message: MessageId, text: &str) -> Result<(), StoreError> {
+    async fn edited(
+        &self,
+        message: MessageId,
+        channel: ChannelId,
+        text: &str,
+    ) -> Result<(), StoreError> {
         let changed = self
             .house
             .store
             .revise_waiting(TurnId(message.0), |record| {
                 record.request.text = text.to_owned();
             })?;
-        let undecided = self.house.store.undecided(TurnId(message.0))?;
-        if let Some(mut undecided) = undecided.clone() {
+        let mut undecided = self.house.store.undecided(TurnId(message.0))?;
+        if let Some(undecided) = &mut undecided {
             undecided.request.text = text.to_owned();
-            self.house.store.put_undecided(&undecided)?;
+            self.house.store.put_undecided(undecided)?;
         }
-        if changed.is_some() || undecided.is_some() {
+        let quoted = self.revise_remark(channel, message, text)?;
+        let requests = changed
+            .iter()
+            .map(|waiting| &waiting.request)
+            .chain(undecided.iter().map(|waiting| &waiting.request));
+        let empty = requests.clone().any(Request::is_empty);
+        let known = quoted || requests.count() > 0;
+        if empty {
+            // Nothing is left to work on: that is as good as taking it back.
+            let surface = &self.house.ports.surface;
+            surface.unreact(channel, message, notice::WAITING_MARK);
+            return self.deleted(&[message], channel).await;
+        }
+        if known {
             self.house.store.flush().await?;
         }
         Ok(())
     }
 
-    async fn deleted(&self, messages: &[MessageId]) -> Result<(), StoreError> {
+    /// Lets what became of a remark count, also for requests that wait to be asked with it. Returns whether there was one.
+    fn revise_remark(
+        &self,
+        channel: ChannelId,
+        message: MessageId,
+        text: &str,
+    ) -> Result<bool, StoreError> {
+        let thread = ThreadId(channel.0);
+        self.context.revise(thread, message, text);
+        let (text, mut changed) = (context::kept_of(text), false);
+        for waiting in self.house.store.waiting(thread)? {
+            let quotes = &waiting.request.context;
+            if quotes.iter().any(|quote| quote.message == Some(message)) {
+                let revised = self.house.store.revise_waiting(waiting.id, |record| {
+                    record.request.revise_context(message, &text);
+                })?;
+                changed |= revised.is_some();
+            }
+        }
+        Ok(changed)
+    }
+
+    async fn deleted(&self, messages: &[MessageId], channel: ChannelId) -> Result<(), StoreError> {
         for message in messages {
             self.house.store.forget_undecided(TurnId(message.0))?;
+            self.revise_remark(channel, *message, "")?;
             let taken_back = self
                 .house
                 .store
@@ -721,10 +778,11 @@ fn request_of(message: InboundMessage) -> Request {
     }
 }
 
-fn quote(message: &InboundMessage) -> Quote {
-    Quote {
-        author: Some(message.author.name.clone()),
-        text: message.text.clone(),
+fn remark(message: InboundMessage) -> Remark {
+    Remark {
+        message: message.id,
+        author: message.author,
+        text: message.text,
     }
 }
 

@@ -272,3 +272,66 @@ async fn while_money_is_only_held_a_follow_up_is_taken_and_waits() {
     let holds = gate::hold(&lobby.house, &chat, &mut record).unwrap();
     assert_eq!(holds, Ok(usd(0.75)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_edited_down_to_nothing_is_taken_back() {
+    let mut lobby = Lobby::open();
+    lobby.chat(Listen::All);
+    let words = lobby.says(ADA, THREAD.channel(), "plot it").await;
+    let mut with_file = lobby.message(ADA, THREAD.channel(), "plot this");
+    with_file.attachments.push(Attachment {
+        id: AttachmentId(5),
+        message: Some(with_file.id),
+        name: "data.csv".to_owned(),
+        size: 3,
+        url: String::new(),
+    });
+    let with_file = lobby.hears(with_file).await;
+    let undecided = lobby.asks(ADA, HALL, "plot it").await;
+    for (message, channel) in [
+        (words, THREAD.channel()),
+        (with_file, THREAD.channel()),
+        (undecided, HALL),
+    ] {
+        lobby.edits(message, channel, " \u{200b}").await;
+    }
+    assert_eq!(lobby.request(words).unwrap().stage, Stage::Done);
+    assert_eq!(lobby.request(with_file).unwrap().stage, Stage::Waiting);
+    assert_eq!(
+        lobby.chooses(ADA, undecided, "site").await,
+        crate::present::office_chats::not_waiting()
+    );
+    // Nor is there anything to work on in what nobody can see.
+    let unseen = lobby.says(ADA, THREAD.channel(), "\u{200b}").await;
+    assert_eq!(lobby.request(unseen), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_remark_is_quoted_as_it_stands_and_of_those_who_may_still_speak() {
+    let mut lobby = Lobby::open();
+    lobby.chat(Listen::Mentions);
+    let channel = THREAD.channel();
+    let secret = lobby.says(BEN, channel, "my password is hunter2").await;
+    let colour = lobby.says(BEN, channel, "use red").await;
+    lobby.deletes(secret, channel).await;
+    lobby.edits(colour, channel, "use blue").await;
+    let first = lobby.asks(ADA, channel, "go").await;
+    let quoted = |record: TurnRecord| -> Vec<String> {
+        let quotes = record.request.context.into_iter();
+        quotes.map(|quote| quote.text).collect()
+    };
+    assert_eq!(quoted(lobby.request(first).unwrap()), ["use blue"]);
+    // As long as the request waits.
+    lobby.edits(colour, channel, "use green").await;
+    assert_eq!(quoted(lobby.request(first).unwrap()), ["use green"]);
+    lobby.deletes(colour, channel).await;
+    assert!(quoted(lobby.request(first).unwrap()).is_empty());
+
+    lobby.says(BEN, channel, "and dots").await;
+    lobby
+        .store()
+        .revoke(Subject::Member(BEN), &slug("site"))
+        .unwrap();
+    let second = lobby.asks(ADA, channel, "go on").await;
+    assert!(quoted(lobby.request(second).unwrap()).is_empty());
+}
