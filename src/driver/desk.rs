@@ -135,7 +135,9 @@ impl Desk {
                     .note(ThreadId(message.place.channel.0), remark(message));
                 Ok(())
             }
-            Meaning::Request if catch_up::is_too_old(house, age) => self.too_old(&message).await,
+            Meaning::Request if catch_up::is_too_old(house, age) => {
+                self.too_old(&message, chat.as_ref()).await
+            }
             Meaning::Request => self.requested(message, chat).await,
         }
     }
@@ -171,12 +173,21 @@ impl Desk {
         Ok(())
     }
 
-    async fn too_old(&self, message: &InboundMessage) -> Result<(), StoreError> {
-        self.notice(
-            message.place.channel,
-            Some(message.id),
-            notice::too_old(self.house.rules.limits.catch_up),
-        )?;
+    /// Tells somebody who would have been let in, for all that they asked here meanwhile together.
+    async fn too_old(
+        &self,
+        message: &InboundMessage,
+        chat: Option<&Chat>,
+    ) -> Result<(), StoreError> {
+        let (house, author, place) = (&self.house, &message.author, &message.place);
+        let limit = catch_up::limit(house);
+        // Whatever is too old after a later absence was written when this one was over.
+        let once = format!("too-old/{}/{}", author.member, place.channel);
+        if gate::may_ask(house, author, chat, place)?
+            && house.store.once(&once, house.now(), limit)?
+        {
+            self.notice(place.channel, Some(message.id), notice::too_old(limit))?;
+        }
         self.seen(message.id).await
     }
 

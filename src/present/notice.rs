@@ -465,10 +465,10 @@ pub fn interrupted() -> String {
     "⏸ I am restarting. The work goes on, and so will this message.".to_owned()
 }
 
-/// Returns what is said of a request that was made while the bot was away, too long ago to be answered now.
+/// Returns what is said of requests that were made while the bot was away, too long ago to be answered now.
 pub fn too_old(limit: Duration) -> String {
     format!(
-        "I was away when you asked this, and it is older than {}. Ask again if it still matters.",
+        "I was away when you asked this, and I take up nothing that is older than {}. Ask again if it still matters.",
         super::units::duration(limit)
     )
 }

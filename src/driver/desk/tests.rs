@@ -335,3 +335,27 @@ async fn a_remark_is_quoted_as_it_stands_and_of_those_who_may_still_speak() {
     let second = lobby.asks(ADA, channel, "go on").await;
     assert!(quoted(lobby.request(second).unwrap()).is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn of_an_absence_everybody_is_told_once_who_could_have_asked() {
+    let mut lobby = Lobby::open();
+    lobby.chat(Listen::All);
+    let channel = THREAD.channel();
+    for absence in 1..=2 {
+        let mut missed = Vec::new();
+        for text in ["one", "two", "three"] {
+            for member in [CLEO, ADA, BEN] {
+                missed.push(lobby.message(member, channel, text));
+            }
+        }
+        tokio::time::advance(Duration::from_secs(2 * 60 * 60)).await;
+        for message in missed {
+            lobby.hears(message).await;
+        }
+        lobby.settles().await;
+        let told = lobby.notices(channel, 2 * absence).await;
+        assert_eq!(told.len(), 2 * absence, "{told:#?}");
+        assert!(told.iter().all(|text| text.starts_with("I was away")));
+    }
+    assert!(lobby.store().unfinished().unwrap().is_empty());
+}
