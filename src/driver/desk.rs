@@ -627,15 +627,33 @@ impl Desk {
     }
 
     async fn stop_running(&self, thread: ThreadId, by: &Person) -> anyhow::Result<Reply> {
-        let open = self.house.store.open_turns(thread)?;
-        let running = open
+        let open = self.open_in(thread.channel())?;
+        let theirs = open
             .iter()
-            .find(|record| record.stage != Stage::Waiting)
-            .or(open.first());
-        match running {
-            Some(record) => self.stop_turn(record.id, by).await,
+            .find(|(record, owner)| may_stop(&self.house, record, *owner, by));
+        match theirs.or(open.first()) {
+            Some((record, _)) => self.stop_turn(record.id, by).await,
             None => Ok(Reply::from(notice::nothing_is_running())),
         }
+    }
+
+    /// Returns what can be stopped in a place, with the owners of its chats: what runs, then what waits. A chat without a thread
+    /// is not alone in its channel.
+    fn open_in(
+        &self,
+        channel: ChannelId,
+    ) -> Result<Vec<(TurnRecord, Option<MemberId>)>, StoreError> {
+        let mut open = Vec::new();
+        for record in self.house.store.unfinished()? {
+            let chat = self.house.store.chat(record.thread)?;
+            let here = record.thread.channel() == channel
+                || chat.as_ref().is_some_and(|chat| chat.place == channel);
+            if here && !matches!(record.stage, Stage::Settled { .. }) {
+                open.push((record, chat.map(|chat| chat.owner)));
+            }
+        }
+        open.sort_by_key(|(record, _)| (record.stage == Stage::Waiting, record.id));
+        Ok(open)
     }
 
     async fn stop_turn(&self, turn: TurnId, by: &Person) -> anyhow::Result<Reply> {

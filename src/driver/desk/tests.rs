@@ -359,3 +359,43 @@ async fn of_an_absence_everybody_is_told_once_who_could_have_asked() {
     }
     assert!(lobby.store().unfinished().unwrap().is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn stop_finds_what_the_person_may_stop() {
+    let mut lobby = Lobby::open();
+    lobby.chat(Listen::All);
+    lobby.rests();
+    let running = TurnRecord {
+        stage: Stage::Started,
+        ..turn(1, THREAD, Stage::Waiting)
+    };
+    lobby.store().put_turn(&running).unwrap();
+    let waiting = lobby.says(BEN, THREAD.channel(), "two").await;
+    assert_eq!(
+        lobby.stops(CLEO, THREAD.channel()).await,
+        notice::refusal(&Refusal::NotYourTurn)
+    );
+    assert_eq!(
+        lobby.stops(BEN, THREAD.channel()).await,
+        notice::taken_back()
+    );
+    assert_eq!(lobby.request(waiting).unwrap().stage, Stage::Done);
+    assert_eq!(lobby.stops(ADA, THREAD.channel()).await, notice::stopping());
+}
+
+#[tokio::test(start_paused = true)]
+async fn stop_finds_a_chat_without_a_thread_in_its_channel() {
+    let mut lobby = Lobby::open();
+    lobby.rests();
+    assert_eq!(lobby.stops(ADA, HALL).await, notice::nothing_is_running());
+    let in_place = Chat {
+        place: HALL,
+        ..chat(THREAD)
+    };
+    lobby.store().put_chat(&in_place).unwrap();
+    lobby
+        .store()
+        .put_turn(&turn(1, THREAD, Stage::Started))
+        .unwrap();
+    assert_eq!(lobby.stops(ADA, HALL).await, notice::stopping());
+}
