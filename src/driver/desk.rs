@@ -772,6 +772,8 @@ fn says_once(refusal: &Refusal) -> bool {
             | Refusal::Expired { .. }
             | Refusal::Suspended
             | Refusal::NotConfined
+            // Of a message: that of its chat or its channel, which the configuration no longer has.
+            | Refusal::UnknownProject { .. }
     )
 }
 
@@ -790,6 +792,7 @@ fn kind_of(refusal: &Refusal) -> &'static str {
         Refusal::NoGrant { .. } => "grant",
         Refusal::Expired { .. } => "expired",
         Refusal::Suspended => "suspended",
+        Refusal::UnknownProject { .. } => "project",
         _ => "other",
     }
 }

@@ -361,6 +361,26 @@ async fn of_an_absence_everybody_is_told_once_who_could_have_asked() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_removed_project_is_told_of_once_to_each() {
+    let mut lobby = Lobby::open();
+    let gone = Chat {
+        projects: vec![slug("gone")],
+        listen: Listen::All,
+        ..chat(THREAD)
+    };
+    lobby.store().put_chat(&gone).unwrap();
+    for text in ["one", "two", "three"] {
+        lobby.says(ADA, THREAD.channel(), text).await;
+    }
+    lobby.settles().await;
+    let told = lobby.notices(THREAD.channel(), 1).await;
+    assert_eq!(
+        told,
+        ["There is no project `gone` that you can use. You can use `site`, `notes`."]
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn stop_finds_what_the_person_may_stop() {
     let mut lobby = Lobby::open();
     lobby.chat(Listen::All);
