@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::agent::prompt::QUOTE;
 use crate::domain::chat::{Chat, Listen, Opening};
 use crate::domain::grant::{Level, Permit, Refusal};
 use crate::domain::guest::Person;
@@ -598,10 +599,7 @@ impl Desk {
             parent: chat.parent,
             kind: PlaceKind::Thread,
         };
-        let request = Request {
-            author: press.by.clone(),
-            ..record.request.clone()
-        };
+        let request = asked_again(&record.request, &press.by);
         match self.take(request, Some(chat), place, TurnId(press.id.0), None)? {
             Ok(again) => {
                 // Pressed once: what follows has a button of its own if it fails as well.
@@ -808,6 +806,26 @@ fn request_of(message: InboundMessage) -> Request {
         message: Some(message.id),
         model: None,
     }
+}
+
+/// Returns what somebody asks who lets a request be tried again. Another's words stay another's: they are quoted.
+fn asked_again(request: &Request, by: &Person) -> Request {
+    let mut again = Request {
+        author: by.clone(),
+        ..request.clone()
+    };
+    let first = &request.author;
+    if first.member != by.member {
+        again.text = notice::asks_again(&first.name);
+        let letters: Vec<char> = request.text.chars().collect();
+        let quotes = letters.chunks(QUOTE).map(|piece| Quote {
+            author: Some(first.name.clone()),
+            text: piece.iter().collect(),
+            message: None,
+        });
+        again.quotes = quotes.chain(request.quotes.iter().cloned()).collect();
+    }
+    again
 }
 
 fn remark(message: InboundMessage) -> Remark {

@@ -478,6 +478,14 @@ pub fn nothing_to_retry() -> String {
     "There is nothing to try again here.".to_owned()
 }
 
+/// Returns what the agent is asked by somebody who lets another's request be tried again.
+pub fn asks_again(name: &str) -> String {
+    format!(
+        "Do once more what {} asked: it is quoted or attached above.",
+        code(name, NAME)
+    )
+}
+
 /// Returns what is said to somebody who lets a turn be tried again.
 pub fn trying_again() -> String {
     "Trying again. You pay for this one.".to_owned()

@@ -419,3 +419,39 @@ async fn stop_finds_a_chat_without_a_thread_in_its_channel() {
         .unwrap();
     assert_eq!(lobby.stops(ADA, HALL).await, notice::stopping());
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_tries_anothers_request_again_quotes_it() {
+    let mut lobby = Lobby::open();
+    lobby.chat(Listen::All);
+    let text = format!("plot {}", "x".repeat(3000));
+    let mut failed = TurnRecord {
+        retry: true,
+        ..turn(1, THREAD, Stage::Done)
+    };
+    failed.request.text = text.clone();
+    lobby.store().put_turn(&failed).unwrap();
+    let id = Button::Retry(TurnId(1)).id();
+    let reply = lobby.presses(BEN, id.clone(), &[]).await;
+    assert_eq!(reply.text, notice::trying_again());
+    let again = lobby.store().waiting(THREAD).unwrap().remove(0);
+    assert_eq!(again.request.author.member, BEN);
+    assert_eq!(
+        again.request.text,
+        "Do once more what `member 2` asked: it is quoted or attached above."
+    );
+    let quotes = &again.request.quotes;
+    assert!(
+        quotes
+            .iter()
+            .all(|quote| quote.author.as_deref() == Some("member 2"))
+    );
+    let quoted: String = quotes.iter().map(|quote| quote.text.as_str()).collect();
+    assert_eq!(quoted, text);
+
+    // Whoever asked it keeps his own words.
+    lobby.store().put_turn(&failed).unwrap();
+    lobby.presses(ADA, id, &[]).await;
+    let own = lobby.store().waiting(THREAD).unwrap().remove(1);
+    assert_eq!((own.request.text, own.request.quotes), (text, Vec::new()));
+}
