@@ -10,8 +10,8 @@ use crate::domain::request::{Quote, Request};
 
 use super::safe_text::{author_tag, harmless, one_line};
 
-/// The most characters of one quotation.
-const QUOTE: usize = 2000;
+/// The most characters of one quotation; longer ones are cut.
+pub const QUOTE: usize = 2000;
 
 /// The most characters of all quotations of a request together.
 const QUOTES: usize = 8000;
@@ -174,6 +174,7 @@ mod tests {
         Quote {
             author: author.map(str::to_owned),
             text: text.to_owned(),
+            message: None,
         }
     }
 

@@ -105,8 +105,9 @@ fn invite(args: ConfigArgs) -> Result<Exit, Faults> {
 }
 
 fn keep(args: StoreArgs) -> Exit {
-    let path = match Config::read(&Sources::of_process(args.config)) {
-        Ok(config) => config.store_path().to_owned(),
+    let config = Config::read(&Sources::of_process(args.config));
+    let path = match config.and_then(|config| config.store_path()) {
+        Ok(path) => path,
         Err(faults) => return unusable(&faults),
     };
     let done = match &args.verb {

@@ -133,8 +133,8 @@ impl Config {
     }
 
     /// Returns where the store lies.
-    pub fn store_path(&self) -> &Path {
-        &self.store.path
+    pub fn store_path(&self) -> Result<PathBuf, Faults> {
+        examine::Examination::new(self).only_store()
     }
 
     /// Returns the bot's token.

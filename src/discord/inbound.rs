@@ -138,10 +138,12 @@ fn quotes(raw: &Value, me: Myself) -> Vec<Quote> {
     let reply = quoted_reply(raw, me).map(|target| Quote {
         author: person(&target["author"], &Value::Null).map(|person| person.name),
         text: quoted_text(target),
+        message: None,
     });
     let forwards = snapshots(raw).map(|message| Quote {
         author: None,
         text: quoted_text(message),
+        message: None,
     });
     reply
         .into_iter()
@@ -348,7 +350,8 @@ mod tests {
             quoting.quotes,
             [Quote {
                 author: Some("ben".to_owned()),
-                text: "the numbers\n[file: n.csv]".to_owned()
+                text: "the numbers\n[file: n.csv]".to_owned(),
+                message: None,
             }]
         );
         assert_eq!(quoting.attachments[0].message, Some(MessageId(11)));

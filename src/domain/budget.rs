@@ -259,13 +259,19 @@ struct Purse {
 }
 
 /// Decides how much a turn may cost. Owners have no budget, and no project's budget binds them.
+///
+/// What is only held may come back before this turn starts, so here it is as good as there: it counts when money is held.
 fn open_purse(facts: &Facts<'_>, project: &Project, usage: &Usage) -> Result<Purse, Refusal> {
     let guest_budget = budget_of(facts);
     let project_budget = project.budget.filter(|_| guest_budget.is_some());
+    let spent = Usage {
+        guest: usage.guest.without_holds(),
+        project: usage.project.without_holds(),
+    };
     let cap = left(
         facts.rules.limits.turn,
         (guest_budget, project_budget),
-        usage,
+        &spent,
     )
     .map_err(|who| {
         let resets = Month::of(facts.now, &facts.rules.zone).ends_at(&facts.rules.zone);
@@ -278,25 +284,29 @@ fn open_purse(facts: &Facts<'_>, project: &Project, usage: &Usage) -> Result<Pur
     })
 }
 
-/// Whose month is used up.
+/// Whose month has nothing left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UsedUp {
     /// The guest's; their budget.
     Guest(Usd),
-    /// The project's.
-    Project,
+    /// The project's; its budget.
+    Project(Usd),
 }
 
 impl UsedUp {
-    /// Returns what the person is told.
+    /// Returns what the person is told. What is held for running turns may come back long before the next month.
     pub fn refusal(self, project: &Slug, usage: &Usage, resets: Moment) -> Refusal {
         match self {
+            UsedUp::Guest(budget) if usage.guest.spent < budget => Refusal::Held { project: None },
             UsedUp::Guest(budget) => Refusal::GuestBudget {
-                used: usage.guest.used(),
+                used: usage.guest.spent,
                 budget,
                 resets,
             },
-            UsedUp::Project => Refusal::ProjectBudget {
+            UsedUp::Project(budget) if usage.project.spent < budget => Refusal::Held {
+                project: Some(project.clone()),
+            },
+            UsedUp::Project(_) => Refusal::ProjectBudget {
                 project: project.clone(),
                 resets,
             },
@@ -320,7 +330,7 @@ pub fn left(
     if let Some(budget) = project {
         cap = cap.min(budget.less(usage.project.used()));
         if budget <= usage.project.used() {
-            return Err(UsedUp::Project);
+            return Err(UsedUp::Project(budget));
         }
     }
     Ok(cap)

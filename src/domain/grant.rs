@@ -133,7 +133,7 @@ impl Permit {
         self.families.as_deref()
     }
 
-    /// Returns the most that the turn may cost, as things stood when it was admitted.
+    /// Returns the most that the turn may cost, as things stood when it was admitted; what was only held did not count.
     pub fn cap(&self) -> Usd {
         self.cap
     }
@@ -206,7 +206,7 @@ pub enum Refusal {
     },
     /// The guest's month is used up.
     GuestBudget {
-        /// Spent and held this month.
+        /// Spent this month.
         used: Usd,
         /// The budget; zero means that none was given at all.
         budget: Usd,
@@ -219,6 +219,11 @@ pub enum Refusal {
         project: Slug,
         /// When the next month begins.
         resets: Moment,
+    },
+    /// What is left of a budget is held for running turns.
+    Held {
+        /// The project whose budget it is; `None`: the guest's own.
+        project: Option<Slug>,
     },
     /// The request holds nothing to work on.
     Empty,

@@ -59,6 +59,14 @@ impl Tally {
     pub fn used(self) -> Usd {
         self.spent + self.held
     }
+
+    /// Returns the sum as it would be if every running turn cost nothing.
+    pub fn without_holds(self) -> Tally {
+        Tally {
+            held: Usd::ZERO,
+            ..self
+        }
+    }
 }
 
 /// How the month stands for one request.

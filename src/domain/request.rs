@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::guest::Person;
 use super::ids::{AttachmentId, MessageId, TurnId};
+use super::text::is_blank;
 use super::time::Moment;
 use super::venue::Place;
 
@@ -29,6 +30,9 @@ pub struct Quote {
     pub author: Option<String>,
     /// What they wrote.
     pub text: String,
+    /// The message that it was, as long as what becomes of it there counts here as well; `None` for what was quoted on purpose.
+    #[serde(default)]
+    pub message: Option<MessageId>,
 }
 
 /// One request: a message that counts as one, a `/ask`, or a retry.
@@ -57,10 +61,20 @@ pub struct Request {
 impl Request {
     /// Returns whether there is nothing in it that an agent could work on.
     pub fn is_empty(&self) -> bool {
-        self.text.trim().is_empty()
+        is_blank(&self.text)
             && self.attachments.is_empty()
             && self.quotes.is_empty()
             && self.described.is_empty()
+    }
+
+    /// Follows what became of a message that may be quoted as said before; with nothing in its text it is gone.
+    pub fn revise_context(&mut self, message: MessageId, text: &str) {
+        for quote in &mut self.context {
+            if quote.message == Some(message) {
+                text.clone_into(&mut quote.text);
+            }
+        }
+        self.context.retain(|quote| !is_blank(&quote.text));
     }
 }
 

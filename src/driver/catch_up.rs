@@ -26,9 +26,14 @@ const SEEN_FACT: &str = "newest_message";
 /// The name of the fact that tells from where a reading goes on that has not ended; blank when none does.
 const READING_FACT: &str = "reading_from";
 
+/// Returns how long after it was made a request is still served.
+pub fn limit(house: &House) -> Duration {
+    house.rules.limits.catch_up.max(FRESH)
+}
+
 /// Returns whether a request was made so long ago that its author is not served any more.
 pub fn is_too_old(house: &House, age: Duration) -> bool {
-    age > house.rules.limits.catch_up.max(FRESH)
+    age > limit(house)
 }
 
 /// Notes that a message was seen. It reaches the disk with the next flush.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 
+use crate::agent::prompt::QUOTE;
 use crate::domain::chat::{Chat, Listen, Opening};
 use crate::domain::grant::{Level, Permit, Refusal};
 use crate::domain::guest::Person;
@@ -23,7 +24,7 @@ use crate::store::StoreError;
 use super::catch_up;
 use super::chat_commands;
 use super::claims::Claims;
-use super::context::Context;
+use super::context::{self, Context, Remark};
 use super::details;
 use super::gate;
 use super::house::House;
@@ -108,8 +109,12 @@ impl Desk {
     async fn take_in(&self, inbound: Inbound) -> Result<(), StoreError> {
         match inbound {
             Inbound::Message(message) => self.message(message).await,
-            Inbound::Edited { message, text, .. } => self.edited(message, &text).await,
-            Inbound::Deleted { messages, .. } => self.deleted(&messages).await,
+            Inbound::Edited {
+                message,
+                channel,
+                text,
+            } => self.edited(message, channel, &text).await,
+            Inbound::Deleted { messages, channel } => self.deleted(&messages, channel).await,
             Inbound::Gone { channel } => self.gone(channel).await,
             Inbound::NewSession => self.catch_up(),
         }
@@ -141,10 +146,12 @@ impl Desk {
             Meaning::Nothing => Ok(()),
             Meaning::Context => {
                 self.context
-                    .note(ThreadId(message.place.channel.0), quote(&message));
+                    .note(ThreadId(message.place.channel.0), remark(message));
                 Ok(())
             }
-            Meaning::Request if catch_up::is_too_old(house, age) => self.too_old(&message).await,
+            Meaning::Request if catch_up::is_too_old(house, age) => {
+                self.too_old(&message, chat.as_ref()).await
+            }
             Meaning::Request => self.requested(message, chat).await,
         }
     }
@@ -185,12 +192,21 @@ impl Desk {
         Ok(())
     }
 
-    async fn too_old(&self, message: &InboundMessage) -> Result<(), StoreError> {
-        self.notice(
-            message.place.channel,
-            Some(message.id),
-            notice::too_old(self.house.rules.limits.catch_up),
-        )?;
+    /// Tells somebody who would have been let in, for all that they asked here meanwhile together.
+    async fn too_old(
+        &self,
+        message: &InboundMessage,
+        chat: Option<&Chat>,
+    ) -> Result<(), StoreError> {
+        let (house, author, place) = (&self.house, &message.author, &message.place);
+        let limit = catch_up::limit(house);
+        // Whatever is too old after a later absence was written when this one was over.
+        let once = format!("too-old/{}/{}", author.member, place.channel);
+        if gate::may_ask(house, author, chat, place)?
+            && house.store.once(&once, house.now(), limit)?
+        {
+            self.notice(place.channel, Some(message.id), notice::too_old(limit))?;
+        }
         self.seen(message.id).await
     }
 
@@ -238,6 +254,12 @@ impl Desk {
         project: Option<&str>,
     ) -> Result<Result<TurnRecord, Refusal>, StoreError> {
         let house = &self.house;
+        let thread = gate::thread_of(&request, &place, turn);
+        let chat = match chat {
+            Some(chat) => Some(chat),
+            // Looked for anew: while the request was shown, or its author chose, somebody else may have begun one.
+            None => house.store.chat(thread)?.filter(|chat| !chat.closed),
+        };
         let permit = match gate::admit(house, &request, chat.as_ref(), &place, project)? {
             Ok(permit) => permit,
             Err(refusal) => return Ok(Err(refusal)),
@@ -249,14 +271,28 @@ impl Desk {
             Some(chat) => chat,
             None => {
                 let chat = gate::new_chat(house, &request, &place, turn, &permit)?;
-                house.store.put_chat(&chat)?;
-                chat
+                match house.store.begin_chat(&chat)? {
+                    None => chat,
+                    Some(other) => return self.take(request, Some(other), place, turn, project),
+                }
             }
         };
-        request.context = self.context.take(chat.thread);
+        request.context = self.remarks(&chat)?;
         let record = new_record(&chat, request, turn, &permit);
         house.store.put_turn(&record)?;
         Ok(Ok(record))
+    }
+
+    /// Takes what holders said in a chat since its last request, as far as they still hold its project.
+    fn remarks(&self, chat: &Chat) -> Result<Vec<Quote>, StoreError> {
+        let mut quotes = Vec::new();
+        for remark in self.context.take(chat.thread) {
+            let level = gate::level(&self.house, &remark.author, &chat.projects[0])?;
+            if level >= Some(Level::Chat) {
+                quotes.push(remark.quote());
+            }
+        }
+        Ok(quotes)
     }
 
     fn does_not_fit(
@@ -348,27 +384,68 @@ impl Desk {
         notices::say(&self.house, channel, &post, Nonce::of(about, "n"))
     }
 
-    async fn edited(&self, message: MessageId, text: &str) -> Result<(), StoreError> {
+    async fn edited(
+        &self,
+        message: MessageId,
+        channel: ChannelId,
+        text: &str,
+    ) -> Result<(), StoreError> {
         let changed = self
             .house
             .store
             .revise_waiting(TurnId(message.0), |record| {
                 record.request.text = text.to_owned();
             })?;
-        let undecided = self.house.store.undecided(TurnId(message.0))?;
-        if let Some(mut undecided) = undecided.clone() {
+        let mut undecided = self.house.store.undecided(TurnId(message.0))?;
+        if let Some(undecided) = &mut undecided {
             undecided.request.text = text.to_owned();
-            self.house.store.put_undecided(&undecided)?;
+            self.house.store.put_undecided(undecided)?;
         }
-        if changed.is_some() || undecided.is_some() {
+        let quoted = self.revise_remark(channel, message, text)?;
+        let requests = changed
+            .iter()
+            .map(|waiting| &waiting.request)
+            .chain(undecided.iter().map(|waiting| &waiting.request));
+        let empty = requests.clone().any(Request::is_empty);
+        let known = quoted || requests.count() > 0;
+        if empty {
+            // Nothing is left to work on: that is as good as taking it back.
+            let surface = &self.house.ports.surface;
+            surface.unreact(channel, message, notice::WAITING_MARK);
+            return self.deleted(&[message], channel).await;
+        }
+        if known {
             self.house.store.flush().await?;
         }
         Ok(())
     }
 
-    async fn deleted(&self, messages: &[MessageId]) -> Result<(), StoreError> {
+    /// Lets what became of a remark count, also for requests that wait to be asked with it. Returns whether there was one.
+    fn revise_remark(
+        &self,
+        channel: ChannelId,
+        message: MessageId,
+        text: &str,
+    ) -> Result<bool, StoreError> {
+        let thread = ThreadId(channel.0);
+        self.context.revise(thread, message, text);
+        let (text, mut changed) = (context::kept_of(text), false);
+        for waiting in self.house.store.waiting(thread)? {
+            let quotes = &waiting.request.context;
+            if quotes.iter().any(|quote| quote.message == Some(message)) {
+                let revised = self.house.store.revise_waiting(waiting.id, |record| {
+                    record.request.revise_context(message, &text);
+                })?;
+                changed |= revised.is_some();
+            }
+        }
+        Ok(changed)
+    }
+
+    async fn deleted(&self, messages: &[MessageId], channel: ChannelId) -> Result<(), StoreError> {
         for message in messages {
             self.house.store.forget_undecided(TurnId(message.0))?;
+            self.revise_remark(channel, *message, "")?;
             let taken_back = self
                 .house
                 .store
@@ -611,10 +688,7 @@ impl Desk {
             parent: chat.parent,
             kind: PlaceKind::Thread,
         };
-        let request = Request {
-            author: press.by.clone(),
-            ..record.request.clone()
-        };
+        let request = asked_again(&record.request, &press.by);
         let taken = self.take(request, Some(chat), place, TurnId(press.id.0), None);
         if !matches!(taken, Ok(Ok(_))) {
             record.retry = true;
@@ -642,15 +716,33 @@ impl Desk {
     }
 
     async fn stop_running(&self, thread: ThreadId, by: &Person) -> anyhow::Result<Reply> {
-        let open = self.house.store.open_turns(thread)?;
-        let running = open
+        let open = self.open_in(thread.channel())?;
+        let theirs = open
             .iter()
-            .find(|record| record.stage != Stage::Waiting)
-            .or(open.first());
-        match running {
-            Some(record) => self.stop_turn(record.id, by).await,
+            .find(|(record, owner)| may_stop(&self.house, record, *owner, by));
+        match theirs.or(open.first()) {
+            Some((record, _)) => self.stop_turn(record.id, by).await,
             None => Ok(Reply::from(notice::nothing_is_running())),
         }
+    }
+
+    /// Returns what can be stopped in a place, with the owners of its chats: what runs, then what waits. A chat without a thread
+    /// is not alone in its channel.
+    fn open_in(
+        &self,
+        channel: ChannelId,
+    ) -> Result<Vec<(TurnRecord, Option<MemberId>)>, StoreError> {
+        let mut open = Vec::new();
+        for record in self.house.store.unfinished()? {
+            let chat = self.house.store.chat(record.thread)?;
+            let here = record.thread.channel() == channel
+                || chat.as_ref().is_some_and(|chat| chat.place == channel);
+            if here && !matches!(record.stage, Stage::Settled { .. }) {
+                open.push((record, chat.map(|chat| chat.owner)));
+            }
+        }
+        open.sort_by_key(|(record, _)| (record.stage == Stage::Waiting, record.id));
+        Ok(open)
     }
 
     async fn stop_turn(&self, turn: TurnId, by: &Person) -> anyhow::Result<Reply> {
@@ -698,14 +790,14 @@ impl Desk {
             ..undecided.request.clone()
         };
         let project = press.values.first().map(String::as_str);
-        let taken = self.take(request.clone(), None, undecided.place, turn, project)?;
-        self.house.store.forget_undecided(turn)?;
-        match taken {
+        match self.take(request.clone(), None, undecided.place, turn, project)? {
             Ok(record) => {
+                self.house.store.forget_undecided(turn)?;
                 which_project::close(&self.house, &record, press).await?;
                 self.hand_over(&record);
                 Ok(Reply::from(notice::asked(record.thread)))
             }
+            // It still waits: for another choice, or for what stood in the way.
             Err(refusal) => Ok(self.refused(&request.author, &refusal)?),
         }
     }
@@ -766,7 +858,11 @@ fn meaning(message: &InboundMessage, chat: Option<&Chat>, level: Option<Level>) 
 fn says_once(refusal: &Refusal) -> bool {
     matches!(
         refusal,
-        Refusal::NoGrant { .. } | Refusal::Expired { .. } | Refusal::Suspended
+        Refusal::NoGrant { .. }
+            | Refusal::Expired { .. }
+            | Refusal::Suspended
+            // Of a message: that of its chat or its channel, which the configuration no longer has.
+            | Refusal::UnknownProject { .. }
     )
 }
 
@@ -785,6 +881,7 @@ fn kind_of(refusal: &Refusal) -> &'static str {
         Refusal::NoGrant { .. } => "grant",
         Refusal::Expired { .. } => "expired",
         Refusal::Suspended => "suspended",
+        Refusal::UnknownProject { .. } => "project",
         _ => "other",
     }
 }
@@ -802,10 +899,31 @@ fn request_of(message: InboundMessage) -> Request {
     }
 }
 
-fn quote(message: &InboundMessage) -> Quote {
-    Quote {
-        author: Some(message.author.name.clone()),
-        text: message.text.clone(),
+/// Returns what somebody asks who lets a request be tried again. Another's words stay another's: they are quoted.
+fn asked_again(request: &Request, by: &Person) -> Request {
+    let mut again = Request {
+        author: by.clone(),
+        ..request.clone()
+    };
+    let first = &request.author;
+    if first.member != by.member {
+        again.text = notice::asks_again(&first.name);
+        let letters: Vec<char> = request.text.chars().collect();
+        let quotes = letters.chunks(QUOTE).map(|piece| Quote {
+            author: Some(first.name.clone()),
+            text: piece.iter().collect(),
+            message: None,
+        });
+        again.quotes = quotes.chain(request.quotes.iter().cloned()).collect();
+    }
+    again
+}
+
+fn remark(message: InboundMessage) -> Remark {
+    Remark {
+        message: message.id,
+        author: message.author,
+        text: message.text,
     }
 }
 
@@ -847,3 +965,6 @@ pub(super) fn opening(place: &Place, request: &Request) -> Option<Opening> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -81,20 +81,44 @@ pub fn admit(
         }));
     }
     let of_channel = project_of_channel(house, place);
-    let project = match (chat, typed, &of_channel) {
-        (Some(chat), _, _) => Wanted::Fixed(&chat.projects[0]),
-        (None, Some(typed), _) => Wanted::Typed(typed),
-        (None, None, Some(slug)) => Wanted::Fixed(slug),
-        (None, None, None) => Wanted::Any,
-    };
     let decision = decide(
         house,
         &facts,
-        project,
+        wanted(chat, typed, of_channel.as_ref()),
         request.model.as_deref(),
         chat.map(|chat| chat.model.as_str()),
     )?;
     unless_paused(house, decision)
+}
+
+fn wanted<'a>(
+    chat: Option<&'a Chat>,
+    typed: Option<&'a str>,
+    of_channel: Option<&'a Slug>,
+) -> Wanted<'a> {
+    match (chat, typed, of_channel) {
+        (Some(chat), _, _) => Wanted::Fixed(&chat.projects[0]),
+        (None, Some(typed), _) => Wanted::Typed(typed),
+        (None, None, Some(slug)) => Wanted::Fixed(slug),
+        (None, None, None) => Wanted::Any,
+    }
+}
+
+/// Returns whether somebody has anything to ask for in this place. Money, models and pauses are not looked at.
+pub fn may_ask(
+    house: &House,
+    person: &Person,
+    chat: Option<&Chat>,
+    place: &Place,
+) -> Result<bool, StoreError> {
+    let of_channel = project_of_channel(house, place);
+    let entry = enter(
+        house,
+        person,
+        wanted(chat, None, of_channel.as_ref()),
+        Level::Chat,
+    )?;
+    Ok(matches!(entry, Ok(_) | Err(Refusal::WhichProject { .. })))
 }
 
 /// Turns a yes into a no while new turns are paused. Whoever is refused anyway learns nothing of the pause.
@@ -303,6 +327,16 @@ pub fn is_prompt_file(request: &Request, name: &str) -> bool {
     name == "message.txt" && request.text.trim().is_empty()
 }
 
+/// Returns the thread that is the name of the chat which a request in this place belongs to.
+pub fn thread_of(request: &Request, place: &Place, turn: TurnId) -> ThreadId {
+    // A thread has the id of the message it hangs on; where none can be opened, the chat is called after its request.
+    match (place.kind, request.message) {
+        (PlaceKind::Thread, _) => ThreadId(place.channel.0),
+        (_, Some(message)) => ThreadId(message.0),
+        (_, None) => ThreadId(turn.0),
+    }
+}
+
 /// Makes the chat that this request opens.
 pub fn new_chat(
     house: &House,
@@ -311,12 +345,7 @@ pub fn new_chat(
     turn: TurnId,
     permit: &Permit,
 ) -> Result<Chat, StoreError> {
-    // A thread has the id of the message it hangs on; where none can be opened, the chat is called after its request.
-    let thread = match (place.kind, request.message) {
-        (PlaceKind::Thread, _) => ThreadId(place.channel.0),
-        (_, Some(message)) => ThreadId(message.0),
-        (_, None) => ThreadId(turn.0),
-    };
+    let thread = thread_of(request, place, turn);
     let project = house.catalogue.get(permit.project());
     Ok(Chat {
         thread,

@@ -85,6 +85,16 @@ pub fn refusal(refusal: &Refusal) -> String {
             slug(project),
             relative(*resets)
         ),
+        Refusal::Held { project: None } => {
+            "What is left of your budget is held for turns of yours that are running. Ask again once one of them is done."
+                .to_owned()
+        }
+        Refusal::Held {
+            project: Some(project),
+        } => format!(
+            "What is left of the budget of {} is held for turns that are running. Ask again once one of them is done.",
+            slug(project)
+        ),
         Refusal::Empty => empty_request(),
         Refusal::QueueFull { depth } => format!(
             "{} in this thread already. Ask again once one of them is done.",
@@ -481,10 +491,10 @@ pub fn interrupted() -> String {
     "⏸ I am restarting. The work goes on, and so will this message.".to_owned()
 }
 
-/// Returns what is said of a request that was made while the bot was away, too long ago to be answered now.
+/// Returns what is said of requests that were made while the bot was away, too long ago to be answered now.
 pub fn too_old(limit: Duration) -> String {
     format!(
-        "I was away when you asked this, and it is older than {}. Ask again if it still matters.",
+        "I was away when you asked this, and I take up nothing that is older than {}. Ask again if it still matters.",
         super::units::duration(limit)
     )
 }
@@ -492,6 +502,14 @@ pub fn too_old(limit: Duration) -> String {
 /// Returns what is said to a Retry that has nothing to retry any more.
 pub fn nothing_to_retry() -> String {
     "There is nothing to try again here.".to_owned()
+}
+
+/// Returns what the agent is asked by somebody who lets another's request be tried again.
+pub fn asks_again(name: &str) -> String {
+    format!(
+        "Do once more what {} asked: it is quoted or attached above.",
+        code(name, NAME)
+    )
 }
 
 /// Returns what is said to somebody who lets a turn be tried again.
@@ -668,6 +686,10 @@ mod tests {
                 project: site(),
                 resets,
             },
+            Refusal::Held { project: None },
+            Refusal::Held {
+                project: Some(site()),
+            },
             Refusal::Empty,
             Refusal::QueueFull { depth: 5 },
             Refusal::TooLarge {
@@ -695,6 +717,8 @@ mod tests {
         You have no budget yet. An admin can give you one.
         Your budget for this month is used up ($5.0312 of $5.00). It starts anew <t:1796083200:R>; an admin can raise it.
         The budget of `site` for this month is used up. It starts anew <t:1796083200:R>; an admin can raise it.
+        What is left of your budget is held for turns of yours that are running. Ask again once one of them is done.
+        What is left of the budget of `site` is held for turns that are running. Ask again once one of them is done.
         There is nothing to work on in that message. Mention me together with what you want done.
         5 requests wait in this thread already. Ask again once one of them is done.
         `a.zip` is too large: it has 60 MiB, and at most 10 MiB are taken. Nothing was run.

@@ -2,15 +2,11 @@
 
 use unicode_segmentation::UnicodeSegmentation;
 
+pub use crate::domain::text::is_blank;
 use crate::domain::text::is_invisible;
 
 /// What cannot be seen, and may be part of an emoji.
 const OF_EMOJI: [char; 2] = ['\u{200d}', '\u{fe0f}'];
-
-/// Returns whether nothing in the text can be seen: Discord refuses such a message.
-pub fn is_blank(text: &str) -> bool {
-    text.chars().all(|c| c.is_whitespace() || is_invisible(c))
-}
 
 /// Returns the text on one line, with single spaces and without what cannot be seen. Emoji stay whole.
 pub fn one_line(text: &str) -> String {

@@ -18,6 +18,23 @@ impl Store {
         self.inner.chats.put(&id_key(chat.thread.0), chat)
     }
 
+    /// Keeps the chat that a thread begins with. Where the thread has one already that is not closed, that one stays and is
+    /// returned: of two that begin at once, both go on in the same.
+    pub fn begin_chat(&self, chat: &Chat) -> Result<Option<Chat>, StoreError> {
+        let chats = &self.inner.chats;
+        let key = id_key(chat.thread.0);
+        chats
+            .tree
+            .transaction(|tx| -> Result<Option<Chat>, Abort> {
+                let kept = chats.get_in(tx, &key)?.filter(|kept| !kept.closed);
+                if kept.is_none() {
+                    chats.put_in(tx, &key, chat)?;
+                }
+                Ok(kept)
+            })
+            .map_err(ended)
+    }
+
     /// Returns all chats, oldest first.
     pub fn chats(&self) -> Result<Vec<Chat>, StoreError> {
         self.inner.chats.values("")

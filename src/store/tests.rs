@@ -308,10 +308,7 @@ fn concurrent_holds_never_exceed_what_is_left() {
                 let (store, permit, held) = (&store, &permit, &held);
                 scope.spawn(move || match store.hold(TurnId(id), permit, NOW).unwrap() {
                     Ok(amount) => drop(held.fetch_add(amount.0, Ordering::SeqCst)),
-                    Err(refusal) => assert!(matches!(
-                        refusal,
-                        Refusal::GuestBudget { .. } | Refusal::ProjectBudget { .. }
-                    )),
+                    Err(refusal) => assert!(matches!(refusal, Refusal::Held { .. })),
                 });
             }
         });
@@ -336,9 +333,8 @@ fn two_guests_share_a_projects_budget_and_not_each_others() {
     assert_eq!(store.hold(TurnId(2), &of_ben, NOW).unwrap(), Ok(usd(0.5)));
     assert_eq!(
         store.hold(TurnId(3), &of_ben, NOW).unwrap(),
-        Err(Refusal::ProjectBudget {
-            project: slug("site"),
-            resets: of_ben.resets(),
+        Err(Refusal::Held {
+            project: Some(slug("site")),
         })
     );
     assert_eq!(
@@ -894,8 +890,8 @@ fn turns_are_replaced_together_or_not_at_all() {
         .revise_waiting(TurnId(2), |record| record.request.text = "edited".into())
         .unwrap();
     assert!(!store.replace_turns(&before, &after).unwrap());
-    assert_eq!(store.waiting(THREAD).unwrap().len(), 2);
-    let before = store.waiting(THREAD).unwrap();
+    assert_eq!(store.open_turns(THREAD).unwrap().len(), 2);
+    let before = store.open_turns(THREAD).unwrap();
     assert!(store.replace_turns(&before, &after).unwrap());
     assert_eq!(store.turn(TurnId(1)).unwrap().as_ref(), Some(&after[0]));
     assert_eq!(store.open_turns(THREAD).unwrap().len(), 1);

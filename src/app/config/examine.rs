@@ -23,6 +23,9 @@ use super::{
     PriceOverride, ProviderSettings, SandboxSettings, Settings, sections,
 };
 
+/// The most dollars that any amount can have: far more than anybody spends, and sums of it are still exact.
+const MOST_DOLLARS: f64 = 1e9;
+
 /// The address that no request goes to; stands in for those that are wrong.
 const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
@@ -53,7 +56,7 @@ impl<'a> Examination<'a> {
         let catalogue = self.catalogue();
         let settings = Settings {
             discord: self.discord(),
-            store: self.config.store.path.clone(),
+            store: self.store(),
             rules: self.rules(),
             ship_env: self.ship_env(&catalogue),
             catalogue,
@@ -69,6 +72,11 @@ impl<'a> Examination<'a> {
     pub(super) fn only_token(mut self) -> Result<SecretString, Faults> {
         let token = self.token();
         self.close(token)
+    }
+
+    pub(super) fn only_store(mut self) -> Result<PathBuf, Faults> {
+        let store = self.store();
+        self.close(store)
     }
 
     fn close<T>(self, value: T) -> Result<T, Faults> {
@@ -87,6 +95,26 @@ impl<'a> Examination<'a> {
     fn missing(&mut self, path: &[&str], what: &str) {
         let fault = Fault::missing(path, what, &self.config.file);
         self.faults.push(fault);
+    }
+
+    fn store(&mut self) -> PathBuf {
+        let path = &self.config.store.path;
+        let text = path.to_string_lossy();
+        if text.trim().is_empty() {
+            self.add(
+                &["store", "path"],
+                "must name a directory: the bot keeps everything there",
+            );
+        }
+        self.without_nul(&["store", "path"], &text);
+        path.clone()
+    }
+
+    /// Looks for what no program can be given: the system ends a text there.
+    fn without_nul(&mut self, path: &[&str], text: &str) {
+        if text.contains('\0') {
+            self.add(path, "holds a NUL character");
+        }
     }
 
     fn discord(&mut self) -> DiscordSettings {
@@ -150,12 +178,14 @@ impl<'a> Examination<'a> {
         self.words(&path, models)
     }
 
-    /// Takes a list of names: none is empty or holds white space or a comma.
+    /// Takes a list of names: none is empty or holds white space, a comma or a control character.
     fn words(&mut self, path: &[&str], words: &[String]) -> Vec<String> {
         for word in words {
-            if word.is_empty() || word.contains(|c: char| c.is_whitespace() || c == ',') {
-                let what =
-                    format!("holds {word:?}: names are not empty and have no spaces or commas");
+            let odd = |c: char| c.is_whitespace() || c.is_control() || c == ',';
+            if word.is_empty() || word.contains(odd) {
+                let what = format!(
+                    "holds {word:?}: names are not empty and have no spaces, commas or control characters"
+                );
                 self.add(path, what);
             }
         }
@@ -208,12 +238,24 @@ impl<'a> Examination<'a> {
 
     fn dollars(&mut self, path: &[&str], amount: Dollars) -> Usd {
         self.amount(path, amount.0);
-        Usd::from_dollars(amount.0)
+        let taken = Usd::from_dollars(amount.0);
+        if amount.0 > 0.0 && taken == Usd::ZERO {
+            self.add(
+                path,
+                "is less than a millionth of a dollar, which counts as nothing",
+            );
+        }
+        taken
     }
 
     fn amount(&mut self, path: &[&str], dollars: f64) -> f64 {
         if !dollars.is_finite() || dollars < 0.0 {
             self.add(path, format!("must be 0 or more dollars, not {dollars}"));
+        } else if dollars > MOST_DOLLARS {
+            self.add(
+                path,
+                format!("must be at most {MOST_DOLLARS} dollars, not {dollars:e}"),
+            );
         }
         dollars
     }
@@ -224,6 +266,9 @@ impl<'a> Examination<'a> {
             let what = "must name the agent's program, such as \"claude\"";
             self.add(&["agent", "command"], what);
         }
+        self.without_nul(&["agent", "command"], &agent.command);
+        let prompt = agent.system_prompt.as_deref().unwrap_or_default();
+        self.without_nul(&["agent", "system_prompt"], prompt);
         AgentRules {
             command: agent.command.clone(),
             tools: self.words(&["agent", "tools"], &agent.tools.0),
@@ -248,13 +293,15 @@ impl<'a> Examination<'a> {
                 );
                 self.add(&["agent", "deny_read"], what);
             }
+            self.without_nul(&["agent", "deny_read"], rule);
         }
         rules.clone()
     }
 
     fn agent_environment(&mut self) -> Vec<(String, String)> {
-        for name in self.config.agent.env.keys() {
+        for (name, value) in &self.config.agent.env {
             let path = ["agent", "env", name];
+            self.without_nul(&path, value);
             let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
             if !plain || name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
                 self.add(&path, "must be a variable's name: letters, digits and _");
@@ -291,6 +338,9 @@ impl<'a> Examination<'a> {
             let what = "must begin with ~/ or / and hold {chat}, without ..: each chat has a directory of its own";
             self.add(&["sandbox", "workdir"], what);
         }
+        self.without_nul(&["sandbox", "workdir"], &sandbox.workdir);
+        let drop_dir = sandbox.drop_dir.as_deref().unwrap_or_default();
+        self.without_nul(&["sandbox", "drop_dir"], drop_dir);
         if let Some(place) = sandbox
             .drop_dir
             .as_deref()

@@ -305,6 +305,69 @@ fn values_that_make_no_sense_are_told_together() {
 }
 
 #[test]
+fn amounts_and_texts_that_look_right_and_cannot_be_meant_are_told() {
+    let text = least_and(
+        r#"
+    [store]
+    path = " "
+    [agent]
+    command = "cla\u0000ude"
+    models = ["son\u0000net"]
+    tools = ["Ba\u0007sh"]
+    deny_read = ["~/\u0000"]
+    system_prompt = "be\u0000brief"
+    [agent.env]
+    LANG = "C\u0000"
+    [limits]
+    budget_usd = 1e308
+    turn_usd = 0.0000001
+    [[provider.price]]
+    family = "haiku"
+    input = 1e308
+    output = 1
+    cache_write = 1
+    cache_read = 0
+    [[project]]
+    slug = "one"
+    title = "One\u0000"
+    system_prompt = "\u0000"
+    budget_usd = 0.0000001
+    "#,
+    );
+    insta::assert_snapshot!(faults(&text), @r#"
+    project number 1, title holds a NUL character
+    project number 1, system_prompt holds a NUL character
+    project number 1, budget_usd is less than a millionth of a dollar, which counts as nothing
+    store.path must name a directory: the bot keeps everything there
+    agent.models holds "son\0net": names are not empty and have no spaces, commas or control characters
+    limits.budget_usd must be at most 1000000000 dollars, not 1e308
+    limits.turn_usd is less than a millionth of a dollar, which counts as nothing
+    agent.command holds a NUL character
+    agent.system_prompt holds a NUL character
+    agent.tools holds "Ba\u{7}sh": names are not empty and have no spaces, commas or control characters
+    agent.deny_read holds a NUL character
+    agent.env.LANG holds a NUL character
+    provider.price number 1, input must be at most 1000000000 dollars, not 1e308
+    "#);
+    let most = settings(&least_and(
+        "[limits]\nturn_usd = 0.000001\nbudget_usd = 1000000000",
+    ));
+    assert_eq!(most.rules.limits.turn, Usd(1));
+    assert_eq!(most.rules.limits.budget, Usd(1_000_000_000_000_000));
+}
+
+#[test]
+fn the_store_alone_is_held_to_its_path() {
+    for path in ["", "  ", "a\\u0000b"] {
+        let text = format!("[store]\npath = \"{path}\"\n");
+        let faults = read_with(&text, &[]).unwrap().store_path().unwrap_err();
+        assert_eq!(faults.0[0].key, "store.path", "{path:?}");
+    }
+    let path = read_with("", &[]).unwrap().store_path().unwrap();
+    assert_eq!(path, PathBuf::from("data/store"));
+}
+
+#[test]
 fn a_project_is_held_to_its_workspace_and_to_its_neighbours() {
     let text = least_and(
         r#"
@@ -366,7 +429,7 @@ fn a_project_is_held_to_its_workspace_and_to_its_neighbours() {
     project number 9, workspace is "scratch", an empty directory for each chat: give neither path nor repo, or choose "in-place" or "clone"
     project number 9, budget_usd must be 0 or more dollars, not -1
     project number 9, account must be 1 to 8 of a-z and 0-9, a letter first, not "Way-too-long"
-    project number 9, allowed_domains holds "a b": names are not empty and have no spaces or commas
+    project number 9, allowed_domains holds "a b": names are not empty and have no spaces, commas or control characters
     project number 9, ship_env_file names /no/such/file, which is no file that the bot can read on this machine
     "#);
 }

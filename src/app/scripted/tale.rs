@@ -150,6 +150,7 @@ mod tests {
             quotes: vec![Quote {
                 author: None,
                 text: "draw nothing".to_owned(),
+                message: None,
             }],
             described: Vec::new(),
             message: None,

@@ -292,7 +292,7 @@ fn the_model_must_suit_guest_and_project() {
     assert_eq!(owner.asks(Wanted::Typed("site")).unwrap().model(), "opus");
 }
 
-/// Budget in cents, spent, held; the project's likewise; the cap in cents or who is used up.
+/// Budget, spent, held; the project's likewise; the cap or who is used up, all in dollars.
 #[test]
 fn the_cap_is_the_least_of_turn_guest_and_project() {
     let resets = Moment(1_796_083_200_000);
@@ -309,16 +309,19 @@ fn the_cap_is_the_least_of_turn_guest_and_project() {
     });
     let table = [
         ((Some(5.0), 0.0, 0.0), (None, 0.0, 0.0), Ok(1.0)),
-        ((Some(5.0), 4.0, 0.5), (None, 0.0, 0.0), Ok(0.5)),
-        ((Some(5.0), 0.0, 0.0), (Some(3.0), 2.0, 0.75), Ok(0.25)),
-        ((Some(5.0), 4.9, 0.0), (Some(3.0), 2.0, 0.75), Ok(0.1)),
-        ((Some(5.0), 4.0, 1.0), (None, 0.0, 0.0), guest(5.0, 5.0)),
+        ((Some(5.0), 4.5, 0.0), (None, 0.0, 0.0), Ok(0.5)),
+        ((Some(5.0), 0.0, 0.0), (Some(3.0), 2.75, 0.0), Ok(0.25)),
+        ((Some(5.0), 4.9, 0.0), (Some(3.0), 2.75, 0.0), Ok(0.1)),
+        // What is only held may come back before the turn starts.
+        ((Some(5.0), 4.0, 1.0), (None, 0.0, 0.0), Ok(1.0)),
+        ((Some(5.0), 4.9, 0.1), (Some(3.0), 2.0, 1.0), Ok(0.1)),
+        ((Some(5.0), 5.0, 1.0), (None, 0.0, 0.0), guest(5.0, 5.0)),
         ((Some(5.0), 7.0, 0.0), (None, 0.0, 0.0), guest(7.0, 5.0)),
         ((None, 0.0, 0.0), (None, 0.0, 0.0), guest(0.0, 0.0)),
         ((Some(0.0), 0.0, 0.0), (None, 0.0, 0.0), guest(0.0, 0.0)),
         (
             (Some(5.0), 0.0, 0.0),
-            (Some(3.0), 2.0, 1.0),
+            (Some(3.0), 3.0, 1.0),
             project.clone(),
         ),
         ((Some(5.0), 0.0, 0.0), (Some(0.0), 0.0, 0.0), project),
@@ -334,6 +337,43 @@ fn the_cap_is_the_least_of_turn_guest_and_project() {
             right.map(usd)
         );
     }
+}
+
+#[test]
+fn where_holds_alone_are_in_the_way_nobody_is_told_of_the_next_month() {
+    let (site, resets) = (slug("site"), Moment(1_796_083_200_000));
+    let said = |guest, project| {
+        let usage = Usage { guest, project };
+        left(usd(1.0), (Some(usd(5.0)), Some(usd(3.0))), &usage)
+            .map_err(|who| who.refusal(&site, &usage, resets))
+    };
+    let none = tally(0.0, 0.0);
+    assert_eq!(said(tally(4.0, 0.75), none), Ok(usd(0.25)));
+    assert_eq!(
+        said(tally(4.0, 1.0), none),
+        Err(Refusal::Held { project: None })
+    );
+    assert_eq!(
+        said(none, tally(2.0, 1.5)),
+        Err(Refusal::Held {
+            project: Some(site.clone())
+        })
+    );
+    assert_eq!(
+        said(tally(5.0, 1.0), none),
+        Err(Refusal::GuestBudget {
+            used: usd(5.0),
+            budget: usd(5.0),
+            resets
+        })
+    );
+    assert_eq!(
+        said(none, tally(3.0, 1.0)),
+        Err(Refusal::ProjectBudget {
+            project: site.clone(),
+            resets
+        })
+    );
 }
 
 fn tally(spent: f64, held: f64) -> Tally {
@@ -423,8 +463,8 @@ proptest! {
         world.rules.limits.turn = Usd(turn);
         world.usage.guest = Tally { spent: Usd(guest.0), held: Usd(guest.1) };
         world.usage.project = Tally { spent: Usd(project.0), held: Usd(project.1) };
-        let left_guest = budget.saturating_sub(guest.0 + guest.1);
-        let left_project = project_budget.map_or(u64::MAX, |all| all.saturating_sub(project.0 + project.1));
+        let left_guest = budget.saturating_sub(guest.0);
+        let left_project = project_budget.map_or(u64::MAX, |all| all.saturating_sub(project.0));
         match world.asks(Wanted::Any) {
             Ok(permit) => prop_assert_eq!(permit.cap().0, turn.min(left_guest).min(left_project)),
             Err(_) => prop_assert!(left_guest == 0 || left_project == 0),

@@ -37,6 +37,14 @@ impl Examination<'_> {
             }
         };
         let workspace = self.workspace(index, section);
+        let texts = [
+            ("title", &section.title),
+            ("path", &section.path),
+            ("system_prompt", &section.system_prompt),
+        ];
+        for (key, text) in texts {
+            self.without_nul(&path(key), text.as_deref().unwrap_or_default());
+        }
         Some(Project {
             title: section.title.clone().unwrap_or_else(|| slug.to_string()),
             slug,
