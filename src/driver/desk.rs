@@ -93,7 +93,11 @@ impl Desk {
             Inbound::Message(message) => self.message(message).await,
             Inbound::Edited { message, text, .. } => self.edited(message, &text).await,
             Inbound::Deleted { messages, .. } => self.deleted(&messages).await,
-            Inbound::Gone { channel } => self.gone(channel).await,
+            Inbound::Gone { channel } => {
+                self.gone(|chat| chat.place == channel || chat.parent == Some(channel))
+                    .await
+            }
+            Inbound::Removed { guild } => self.gone(|chat| chat.guild == guild).await,
             Inbound::NewSession => self.catch_up(),
         };
         if let Err(error) = outcome {
@@ -364,9 +368,10 @@ impl Desk {
         self.house.store.flush().await
     }
 
-    async fn gone(&self, channel: ChannelId) -> Result<(), StoreError> {
+    /// Closes the chats whose places are gone.
+    async fn gone(&self, is_there: impl Fn(&Chat) -> bool) -> Result<(), StoreError> {
         for chat in self.house.store.chats()? {
-            if !chat.closed && (chat.place == channel || chat.parent == Some(channel)) {
+            if !chat.closed && is_there(&chat) {
                 self.house
                     .store
                     .revise_chat(chat.thread, |chat| chat.closed = true)?;

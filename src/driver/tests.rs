@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::domain::ids::{MemberId, MessageId, TurnId};
+use crate::domain::ids::{GuildId, MemberId, MessageId, TurnId};
 use crate::domain::rules::Limits;
-use crate::domain::samples::{ADA, rules};
+use crate::domain::samples::{ADA, GUILD, rules};
 use crate::domain::turn_record::Stage;
 
 use super::fakes::{DATA, Lodge, Said};
@@ -507,4 +507,18 @@ async fn a_thread_whose_message_was_deleted_goes_on_without_that_request() {
     answered(&lodge).await;
     done(&lodge, turn).await;
     assert_eq!(answers(&lodge.surface.said()), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bot_that_is_removed_from_the_server_stops_its_turns_there() {
+    let mut lodge = Lodge::open().await;
+    let turn = at_work(&mut lodge).await;
+    let removed = |guild| Inbound::Removed { guild };
+    lodge.desk.inbound(removed(GuildId(GUILD.0 + 1))).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(lodge.sandbox.kills(), 0);
+    lodge.desk.inbound(removed(GUILD)).await;
+    lodge.sandbox.until(|sandbox| sandbox.kills() > 0).await;
+    done(&lodge, turn).await;
+    assert!(lodge.house.store.entry(turn).unwrap().is_some());
 }
