@@ -13,6 +13,7 @@ use crate::turn::collect::{self, DeliveryLimits, Plan};
 use crate::turn::end::End;
 use crate::turn::machine::Turn;
 
+use crate::turn::event::Found;
 use super::house::House;
 use super::live_message::Last;
 use super::outbox;
@@ -34,7 +35,12 @@ pub fn plan(house: &House, chat: &Chat, turn: &Turn, record: &mut TurnRecord, li
         .download
         .min(house.ports.surface.file_limit(chat.guild));
     let limits = DeliveryLimits::for_files_of(per_file);
-    let plan = collect::plan(&turn.collected().files, &limits);
+    let named = |file: &Found| Found {
+        shown: house.scrub(&file.shown),
+        ..file.clone()
+    };
+    let files: Vec<Found> = turn.collected().files.iter().map(named).collect();
+    let plan = collect::plan(&files, &limits);
     record.parts = parts(chat, turn, &plan);
     if hangs_on(chat, record) || !is_theirs(record) {
         call_by_name(record);

@@ -436,7 +436,11 @@ impl Desk {
         }
         // A chat needs a message to hang on; in a thread the request is shown as well, since the others cannot see a command.
         let post = Post {
-            text: notice::asks(request.author.member, &ask.project, &request.text),
+            text: notice::asks(
+                request.author.member,
+                &ask.project,
+                &house.scrub(&request.text),
+            ),
             ..Post::default()
         };
         let shown = match house

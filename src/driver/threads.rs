@@ -29,7 +29,7 @@ pub async fn open(
     let Some(opening) = chat.opening else {
         return Ok(Some(chat));
     };
-    let name = notice::thread_name(&record.request.text);
+    let name = notice::thread_name(&house.scrub(&record.request.text));
     let mut wait = Duration::from_secs(1);
     let mut name = name.as_str();
     loop {
