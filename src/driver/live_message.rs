@@ -218,6 +218,13 @@ impl Keeper {
                 self.pace = (self.pace * 2).min(SLOWEST);
                 Onward::Yes
             }
+            Err(SurfaceError::Forbidden(right)) => {
+                if self.pace < SLOWEST {
+                    tracing::warn!(turn = %self.subject.turn, right, "the live message waits for a permission");
+                }
+                self.pace = SLOWEST;
+                Onward::Yes
+            }
             Err(error) => {
                 tracing::warn!(turn = %self.subject.turn, %error, "the live message stops");
                 Onward::No

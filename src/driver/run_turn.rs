@@ -516,6 +516,8 @@ impl Running<'_> {
             .put_turn(&self.record)
             .context("could not store the turn")?;
         deliver::book(self.house, &self.record).context("could not book a turn")?;
+        // Nothing runs any more, and what is left to say may have to wait.
+        self.slot = None;
         warnings::after(self.house, &self.chat, &self.record);
         self.flush().await
     }

@@ -509,6 +509,65 @@ async fn a_thread_whose_message_was_deleted_goes_on_without_that_request() {
     assert_eq!(answers(&lodge.surface.said()), 1);
 }
 
+fn no_access() -> SurfaceError {
+    SurfaceError::Forbidden("View Channel".to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_waits_for_a_permission_and_comes_once_with_its_receipt() {
+    let mut lodge = Lodge::open().await;
+    let turn = started(&mut lodge).await;
+    lodge.surface.until(|said| !texts(said).is_empty()).await;
+    for _ in 0..6 {
+        lodge.surface.fails("post", no_access());
+        lodge.surface.fails("edit", no_access());
+    }
+    answered(&lodge).await;
+    done(&lodge, turn).await;
+    assert_eq!(answers(&lodge.surface.said()), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_waits_for_a_permission_holds_nothing_up_and_outlives_the_bot() {
+    let mut lodge = Lodge::open().await;
+    let turn = started(&mut lodge).await;
+    lodge.surface.until(|said| !texts(said).is_empty()).await;
+    lodge.surface.fails("post", no_access());
+    lodge.sandbox.emits(&[WORDS, RESULT]);
+    lodge.sandbox.ends(0);
+    let waits = |said: &[Said]| {
+        said.iter().any(|said| {
+            matches!(said, Said::Post { channel, post, .. } if *channel == DATA && post.text.contains("**View Channel**"))
+        })
+    };
+    lodge.surface.until(waits).await;
+    assert_eq!(answers(&lodge.surface.said()), 0);
+    // Whoever waits for it may ask elsewhere meanwhile.
+    lodge.surface.fails("post", no_access());
+    lodge.asks("plot something else").await;
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 2).await;
+    lodge.surface.fails("ours_after", no_access());
+    let lodge = lodge.reopen().await;
+    done(&lodge, turn).await;
+    assert_eq!(answers(&lodge.surface.said()), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_waited_for_a_permission_for_a_day_is_given_up() {
+    let mut lodge = Lodge::open().await;
+    let turn = started(&mut lodge).await;
+    lodge.surface.until(|said| !texts(said).is_empty()).await;
+    for _ in 0..2_000 {
+        lodge.surface.fails("post", no_access());
+    }
+    lodge.sandbox.emits(&[WORDS, RESULT]);
+    lodge.sandbox.ends(0);
+    tokio::time::sleep(Duration::from_secs(23 * 60 * 60)).await;
+    assert_ne!(lodge.turn(turn).unwrap().stage, Stage::Done);
+    done(&lodge, turn).await;
+    assert_eq!(answers(&lodge.surface.said()), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_bot_that_is_removed_from_the_server_stops_its_turns_there() {
     let mut lodge = Lodge::open().await;

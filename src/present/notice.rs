@@ -8,7 +8,7 @@ use std::time::Duration;
 use regex::Regex;
 
 use crate::domain::grant::{Level, Refusal};
-use crate::domain::ids::{MemberId, Slug, ThreadId};
+use crate::domain::ids::{ChannelId, MemberId, Slug, ThreadId};
 use crate::domain::time::Moment;
 use crate::turn::collect::{LeftOut, Plan};
 use crate::turn::end::{End, Failure};
@@ -533,6 +533,20 @@ pub fn here_are_details() -> String {
 pub fn answer_undeliverable(member: MemberId, thread: ThreadId) -> String {
     format!(
         "<@{member}> The answer to your request cannot be written in <#{thread}>: the thread is locked, or I may not write there."
+    )
+}
+
+/// Says in the channel above that an answer waits for a permission.
+pub fn answer_waits(member: MemberId, thread: ThreadId, right: &str) -> String {
+    format!(
+        "<@{member}> The answer to your request waits: in <#{thread}> I need the permission **{right}** again."
+    )
+}
+
+/// Tells the admins that the bot has lost a permission somewhere.
+pub fn place_closed(place: ChannelId, right: &str) -> String {
+    format!(
+        "I need the permission **{right}** in <#{place}>. What is left to be said there waits for it, for a day at most"
     )
 }
 
