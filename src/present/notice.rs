@@ -550,6 +550,10 @@ pub fn place_closed(place: ChannelId, right: &str) -> String {
     )
 }
 
+/// What the admins are told before the bot ends itself.
+pub const DISK_FAILED: &str = "the disk of my records failed or is full, so I end. Free some space; I go on where I was once I am \
+                               started again";
+
 /// Returns what the admins are told.
 pub fn alarm(what: &str) -> String {
     format!("⚠ {}", cut(what, EXPLANATION))

@@ -8,7 +8,7 @@ use crate::domain::turn_record::{Stage, TurnRecord};
 use super::error::StoreError;
 use super::open::Store;
 use super::record::unreadable;
-use super::table::{ended, id_key};
+use super::table::id_key;
 
 /// Returns the key of a turn in the index.
 pub(super) fn index_key(turn: &TurnRecord) -> String {
@@ -41,7 +41,7 @@ impl Store {
                 }
                 Ok(())
             })
-            .map_err(ended)
+            .map_err(|error| turns.ended(error))
     }
 
     /// Returns the newest turn of a chat, done or not. Newer turns of other chats are passed over, so an old chat costs more.
@@ -87,7 +87,7 @@ impl Store {
                 }
                 Ok(Some(record))
             })
-            .map_err(ended)
+            .map_err(|error| turns.ended(error))
     }
 
     /// Returns all turns that are not done, by chat and in the order in which they were asked for.
