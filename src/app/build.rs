@@ -105,6 +105,7 @@ pub async fn build(
             AccountPer::Guest => AccountBy::Guest,
         },
         provider,
+        prices: prices(&settings.provider),
         ship_env: settings.ship_env.iter().cloned().collect(),
         skills: shared_skills::read(&settings.shared_skills).map_err(BuildError::Skills)?,
         keep: settings.sandbox.keep,

@@ -27,6 +27,7 @@ use crate::turn::machine::{AWAY_LIMIT, Turn};
 use crate::turn::state::State;
 
 use super::deliver;
+use super::estimate;
 use super::follower::{self, News, while_away};
 use super::gate;
 use super::house::House;
@@ -496,7 +497,13 @@ impl Running<'_> {
                 let (cost, estimated) = self.turn.cost();
                 (cost, estimated || bill.estimated)
             }
-            None => (cost, estimated),
+            None => match estimate::of(&self.house.prices, self.turn.work().unpriced()) {
+                Some(unpriced) => {
+                    self.happen(Event::Priced(unpriced)).await?;
+                    self.turn.cost()
+                }
+                None => (cost, estimated),
+            },
         };
         self.conclude(Stage::Settled { cost, estimated }).await?;
         self.happen(Event::Settled).await
@@ -509,6 +516,8 @@ impl Running<'_> {
             Some(live) => live.close().await,
             None => Last::default(),
         };
+        // Nothing runs any more, and what is left to say may have to wait.
+        self.slot = None;
         self.record.stage = stage;
         deliver::plan(self.house, &self.chat, &self.turn, &mut self.record, live);
         let store = &self.house.store;
@@ -516,8 +525,6 @@ impl Running<'_> {
             .put_turn(&self.record)
             .context("could not store the turn")?;
         deliver::book(self.house, &self.record).context("could not book a turn")?;
-        // Nothing runs any more, and what is left to say may have to wait.
-        self.slot = None;
         warnings::after(self.house, &self.chat, &self.record);
         self.flush().await
     }

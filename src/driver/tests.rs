@@ -509,6 +509,33 @@ async fn a_thread_whose_message_was_deleted_goes_on_without_that_request() {
     assert_eq!(answers(&lodge.surface.said()), 1);
 }
 
+const USED: &str = r#"{"type":"assistant","message":{"id":"m3","model":"claude-haiku-4-5","role":"assistant","usage":{"input_tokens":100000,"cache_creation_input_tokens":40000,"cache_read_input_tokens":0,"output_tokens":1},"content":[{"type":"text","text":"Here it is."}]},"parent_tool_use_id":null}"#;
+const USED_MORE: &str = r#"{"type":"stream_event","event":{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":20000}},"parent_tool_use_id":null}"#;
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_dies_is_charged_for_what_its_stream_says_that_it_used() {
+    let mut lodge = Lodge::open().await;
+    let turn = started(&mut lodge).await;
+    lodge.sandbox.emits(&[INIT, USED, USED, USED_MORE]);
+    lodge.sandbox.ends(137);
+    let said = lodge.surface.until(has_receipt).await;
+    assert!(texts(&said).last().unwrap().contains("≈ $0.25"));
+    done(&lodge, turn).await;
+    let entry = lodge.house.store.entry(turn).unwrap().unwrap();
+    // 100,000 tokens of input, 40,000 written to the cache at 1.25 times its price, 20,000 of output at five times.
+    assert_eq!((entry.cost.0, entry.estimated), (250_000, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_dies_without_telling_what_it_used_costs_what_was_held() {
+    let mut lodge = Lodge::open().await;
+    let turn = at_work(&mut lodge).await;
+    lodge.sandbox.ends(137);
+    done(&lodge, turn).await;
+    let entry = lodge.house.store.entry(turn).unwrap().unwrap();
+    assert_eq!((entry.cost.0, entry.estimated), (1_000_000, true));
+}
+
 fn no_access() -> SurfaceError {
     SurfaceError::Forbidden("View Channel".to_owned())
 }

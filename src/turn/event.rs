@@ -35,6 +35,8 @@ pub enum Event {
     },
     /// What the turn has cost up to now, as the meter counted it. Beats whatever the agent reports.
     Metered(Usd),
+    /// What the answers of the provider cost whose cost no result told. Comes before `Settled`, where nobody counts.
+    Priced(Usd),
     /// The tail of what the process wrote beside its stream; comes before `Ended`, where the exit code is not 0.
     Complained(String),
     /// The process is gone and its stream was read to the end. `None`: it ended without leaving its exit code.
