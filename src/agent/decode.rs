@@ -11,9 +11,9 @@ use serde_json::Value;
 use crate::domain::ids::SessionId;
 use crate::domain::money::Usd;
 
-use super::event::{Event, Init, Outcome, PermissionAsked, ToolCall, ToolId};
+use super::event::{Event, Init, Outcome, PermissionAsked, Tokens, ToolCall, ToolId, Used};
 use super::lines::Line;
-use super::wire::{Block, Message, StreamEvent, Wire};
+use super::wire::{Block, Message, StreamEvent, Usage, Wire};
 
 /// The most that is kept of a tool's output, in bytes.
 const OUTPUT: usize = 8 * 1024;
@@ -147,17 +147,45 @@ fn assistant(wire: Wire) -> Vec<Event> {
     if wire.error.is_some() || message.model.as_deref() == Some(SYNTHETIC) {
         return vec![some_kind("assistant/synthetic")];
     }
-    let events: Vec<Event> = match &message.content {
+    let mut events: Vec<Event> = match &message.content {
         Value::String(text) if !text.is_empty() => vec![Event::Text {
             text: text.clone(),
-            parent,
+            parent: parent.clone(),
         }],
         content => blocks(content)
             .into_iter()
             .filter_map(|block| said(block, parent.clone()))
             .collect(),
     };
+    if let Some(usage) = &message.usage {
+        events.push(used(parent, Some(message), tokens(usage)));
+    }
     or_unknown(events, "assistant")
+}
+
+fn used(parent: Option<ToolId>, message: Option<&Message>, tokens: Tokens) -> Event {
+    Event::Used(Used {
+        answer: message.and_then(|message| message.id.clone()),
+        parent,
+        model: message.and_then(|message| message.model.clone()),
+        tokens,
+    })
+}
+
+fn tokens(usage: &Usage) -> Tokens {
+    let hour = usage.cache_creation.as_ref();
+    let hour = hour.and_then(|split| split.ephemeral_1h_input_tokens);
+    let hour = hour.unwrap_or(0);
+    let searches = usage.server_tool_use.as_ref();
+    let searches = searches.and_then(|tools| tools.web_search_requests);
+    Tokens {
+        input: usage.input_tokens.unwrap_or(0),
+        output: usage.output_tokens.unwrap_or(0),
+        cache_write: usage.cache_creation_input_tokens.unwrap_or(0).max(hour),
+        cache_write_1h: hour,
+        cache_read: usage.cache_read_input_tokens.unwrap_or(0),
+        web_searches: searches.unwrap_or(0),
+    }
 }
 
 fn said(block: Block, parent: Option<ToolId>) -> Option<Event> {
@@ -217,11 +245,20 @@ fn or_unknown(events: Vec<Event>, kind: &str) -> Vec<Event> {
 }
 
 fn stream_event(wire: &Wire) -> Event {
-    let main = wire.parent_tool_use_id.is_none();
+    let parent = wire.parent_tool_use_id.clone().map(ToolId);
     wire.event
         .as_ref()
-        .filter(|_| main)
-        .and_then(piece)
+        .and_then(|event| match event.kind.as_deref()? {
+            "message_start" => {
+                let message = event.message.as_ref()?;
+                let tokens = message.usage.as_ref().map(tokens).unwrap_or_default();
+                Some(used(parent, Some(message), tokens))
+            }
+            "message_delta" => Some(used(parent, None, tokens(event.usage.as_ref()?))),
+            // Only the main conversation is shown while it is written.
+            _ if parent.is_none() => piece(event),
+            _ => None,
+        })
         .unwrap_or_else(|| some_kind("stream_event"))
 }
 

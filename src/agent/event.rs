@@ -47,6 +47,8 @@ pub enum Event {
     },
     /// The agent asks whether a tool may be used (`can_use_tool`).
     Permission(PermissionAsked),
+    /// What an answer of the provider has used so far.
+    Used(Used),
     /// The provider could not be reached or refused; the CLI tries again.
     Retry {
         /// Which attempt failed, from 1.
@@ -94,6 +96,55 @@ pub struct Init {
     pub permission_mode: String,
     /// The tools it has.
     pub tools: Vec<String>,
+}
+
+/// What an answer of the provider has used so far. The numbers grow until the answer ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Used {
+    /// The provider's id of the answer; `None`: the one that began last in its conversation.
+    pub answer: Option<String>,
+    /// The sub-agent's call it belongs to; `None`: the main conversation.
+    pub parent: Option<ToolId>,
+    /// The full id of the model, where told.
+    pub model: Option<String>,
+    /// How much.
+    pub tokens: Tokens,
+}
+
+/// Tokens and extras of one answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tokens {
+    /// Input outside the cache.
+    pub input: u64,
+    /// Output, thinking included.
+    pub output: u64,
+    /// Input written to the cache, for whichever time.
+    pub cache_write: u64,
+    /// That of it which was written for an hour.
+    pub cache_write_1h: u64,
+    /// Input read from the cache.
+    pub cache_read: u64,
+    /// Web searches.
+    pub web_searches: u64,
+}
+
+impl Tokens {
+    /// Returns the larger number of each kind.
+    pub fn max(self, other: Tokens) -> Tokens {
+        Tokens {
+            input: self.input.max(other.input),
+            output: self.output.max(other.output),
+            cache_write: self.cache_write.max(other.cache_write),
+            cache_write_1h: self.cache_write_1h.max(other.cache_write_1h),
+            cache_read: self.cache_read.max(other.cache_read),
+            web_searches: self.web_searches.max(other.web_searches),
+        }
+    }
+
+    /// Returns whether nothing was used.
+    pub fn is_none(&self) -> bool {
+        *self == Tokens::default()
+    }
 }
 
 /// One tool call.

@@ -94,9 +94,47 @@ pub(super) struct Wire {
 #[serde(default)]
 pub(super) struct Message {
     #[serde(deserialize_with = "lenient")]
+    pub(super) id: Option<String>,
+    #[serde(deserialize_with = "lenient")]
     pub(super) model: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) usage: Option<Usage>,
     /// A string, or a list of blocks.
     pub(super) content: Value,
+}
+
+/// What an answer used, as it stands in `assistant`, `message_start` and `message_delta`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Usage {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) input_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) output_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) cache_creation_input_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) cache_read_input_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) cache_creation: Option<CacheCreation>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) server_tool_use: Option<ServerToolUse>,
+}
+
+/// Input written to the cache, by how long it stays there.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct CacheCreation {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) ephemeral_1h_input_tokens: Option<u64>,
+}
+
+/// Tools that the provider itself ran.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ServerToolUse {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) web_search_requests: Option<u64>,
 }
 
 /// One block of a message.
@@ -130,6 +168,12 @@ pub(super) struct StreamEvent {
     pub(super) delta: Option<Delta>,
     #[serde(deserialize_with = "lenient")]
     pub(super) content_block: Option<Block>,
+    /// Of `message_start`.
+    #[serde(deserialize_with = "lenient")]
+    pub(super) message: Option<Message>,
+    /// Of `message_delta`.
+    #[serde(deserialize_with = "lenient")]
+    pub(super) usage: Option<Usage>,
 }
 
 /// A piece of a block that is being written.

@@ -55,6 +55,8 @@ impl BuildError {
     /// Returns the code that the program ends with.
     pub fn exit(&self) -> Exit {
         match self {
+            // Full now, and perhaps not at the next start.
+            BuildError::Store(StoreError::Disk(_)) => Exit::Failed,
             BuildError::Store(_) => Exit::Store,
             BuildError::Sandbox(_) | BuildError::Skills(_) | BuildError::Meter(_) => Exit::Unusable,
         }
@@ -107,6 +109,7 @@ pub async fn build(
             AccountPer::Guest => AccountBy::Guest,
         },
         provider,
+        prices: prices(&settings.provider),
         ship_env: settings.ship_env.iter().cloned().collect(),
         skills: shared_skills::read(&settings.shared_skills).map_err(BuildError::Skills)?,
         keep: settings.sandbox.keep,

@@ -15,10 +15,13 @@ use crate::discord::{
     OfficeCalls, RevokeCall,
 };
 use crate::domain::grant::Level;
+use crate::driver::alarm;
 use crate::driver::clock::SystemClock;
 use crate::driver::desk::Desk;
+use crate::driver::house::House;
 use crate::driver::inbound::{Inbound, InboundPress, Reply};
 use crate::driver::sweep;
+use crate::present::notice;
 use crate::store::Store;
 
 use super::build::{self, BuildError, Built};
@@ -45,6 +48,9 @@ pub enum RunError {
     /// Discord cannot be served.
     #[error(transparent)]
     Discord(#[from] Fatal),
+    /// The store's disk failed: only a new process can write again.
+    #[error("the store's disk failed or is full, and nothing can be kept any more")]
+    Disk,
     /// The machine refuses something that every program gets.
     #[error("could not {0}: {1}")]
     Machine(&'static str, std::io::Error),
@@ -58,7 +64,9 @@ impl RunError {
             RunError::Settings(_) => Exit::Unusable,
             RunError::Discord(Fatal::Token | Fatal::Intents(_)) => Exit::DiscordRefuses,
             RunError::Discord(Fatal::ForeignGateway(_)) => Exit::Unusable,
-            RunError::Discord(Fatal::Deaf(_)) | RunError::Machine(..) => Exit::Failed,
+            RunError::Discord(Fatal::Deaf(_)) | RunError::Disk | RunError::Machine(..) => {
+                Exit::Failed
+            }
         }
     }
 }
@@ -102,6 +110,7 @@ pub async fn serve(
     }
     tracker.spawn(sweep::daily(built.house.clone()));
     tracker.spawn(recheck(built.desk.clone(), cancel.clone()));
+    tracker.spawn(close_if_broken(built.house.clone()));
     let serving = async {
         let handlers = handlers(&built, &tracker, &cancel);
         let outcome = discord.serve(handlers, cancel.clone()).await;
@@ -114,7 +123,24 @@ pub async fn serve(
     };
     let (outcome, told) = tokio::join!(serving, told);
     close(&tracker, told + LAST_WORDS, &store).await;
+    if store.is_broken() {
+        // Dropping it could wait for ever for the write that broke off.
+        std::mem::forget(store);
+        return Err(RunError::Disk);
+    }
     Ok(outcome?)
+}
+
+/// Closes the house once its store can keep nothing any more: it would be deaf, and look well. A new process can write again
+/// as soon as there is room.
+async fn close_if_broken(house: Arc<House>) {
+    tokio::select! {
+        () = house.cancel.cancelled() => {}
+        () = house.store.until_broken() => {
+            alarm::tell_admins(&house, notice::DISK_FAILED);
+            house.cancel.cancel();
+        }
+    }
 }
 
 pub(super) fn connect(settings: &Settings) -> Result<Discord, RunError> {

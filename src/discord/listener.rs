@@ -161,6 +161,7 @@ impl Listener {
             }
             "GUILD_DELETE" if raw["unavailable"].as_bool() != Some(true) => {
                 self.places.forget_guild(guild);
+                (self.handlers.inbound)(Inbound::Removed { guild });
             }
             "GUILD_ROLE_CREATE" | "GUILD_ROLE_UPDATE" => {
                 self.places.learn_role(guild, &raw["role"]);

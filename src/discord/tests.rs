@@ -87,6 +87,7 @@ fn shown(inbound: &Inbound) -> String {
             format!("deleted {}", ids.join(","))
         }
         Inbound::Gone { channel } => format!("gone {channel}"),
+        Inbound::Removed { guild } => format!("removed {guild}"),
         Inbound::NewSession => "new session".to_owned(),
     }
 }
@@ -325,7 +326,12 @@ async fn what_happens_in_a_configured_server_is_handed_over_in_its_order() {
     house.fake.report("MESSAGE_DELETE_BULK", bulk);
     let thread = json!({"id": "9", "guild_id": "1", "parent_id": "2", "type": 11});
     house.fake.report("THREAD_DELETE", thread);
-    house.calls.until("gone 9").await;
+    // An outage is no removal.
+    for unavailable in [true, false] {
+        let removed = json!({"id": "1", "unavailable": unavailable});
+        house.fake.report("GUILD_DELETE", removed);
+    }
+    house.calls.until("removed 1").await;
     let mut expected = vec!["new session".to_owned()];
     expected.extend((100..140).map(|n| format!("message {n} in 2 (Text): hi")));
     expected.extend(
@@ -334,6 +340,7 @@ async fn what_happens_in_a_configured_server_is_handed_over_in_its_order() {
             "deleted 101",
             "deleted 102,103",
             "gone 9",
+            "removed 1",
         ]
         .map(str::to_owned),
     );

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::domain::ids::TurnId;
+use crate::domain::ids::{ChannelId, TurnId};
 use crate::present::notice;
 
 use super::house::House;
@@ -31,7 +31,18 @@ pub fn tell_admins(house: &Arc<House>, what: &str) {
     };
     // The moment serves as the turn's number: no turn has one so small.
     let nonce = Nonce::of(TurnId(now.0.unsigned_abs()), "w");
-    if let Err(error) = notices::say(house, channel, &post, nonce) {
+    if let Err(error) = notices::say(house, channel, &post, nonce.clone()) {
         tracing::error!(%error, "could not keep what the admins are to be told");
+        say_unkept(house, channel, post, nonce);
     }
+}
+
+/// Where nothing can be kept any more, it is said at once or not at all.
+fn say_unkept(house: &Arc<House>, channel: ChannelId, post: Post, nonce: Nonce) {
+    let surface = house.ports.surface.clone();
+    house.tracker.spawn(async move {
+        if let Err(error) = surface.post(channel, post, nonce).await {
+            tracing::error!(%error, "could not tell the admins");
+        }
+    });
 }

@@ -38,8 +38,11 @@ pub fn is_too_old(house: &House, age: Duration) -> bool {
 
 /// Notes that a message was seen. It reaches the disk with the next flush.
 pub fn note(house: &House, message: MessageId) -> Result<(), StoreError> {
+    // One from the future would let nothing be read again until then.
+    let latest = MessageId::at(house.now());
+    let message = message.min(latest);
     match known(house, SEEN_FACT)? {
-        Some(newest) if newest >= message => Ok(()),
+        Some(newest) if (message..=latest).contains(&newest) => Ok(()),
         _ => house.store.put_fact(SEEN_FACT, &message.to_string()),
     }
 }
@@ -62,7 +65,7 @@ pub fn begin(house: &House) -> Result<MessageId, StoreError> {
     };
     // What is heard meanwhile is newer than what is still to be read, also for the next process.
     let unread = known(house, READING_FACT)?.map(MessageId::made_at);
-    let from = before(newest.made_at(), OVERLAP);
+    let from = before(newest.made_at().min(now), OVERLAP);
     let from = from.min(unread.unwrap_or(from));
     let from = MessageId::at(from.max(before(now, OLDEST)));
     house.store.put_fact(READING_FACT, &from.to_string())?;
@@ -99,5 +102,21 @@ mod tests {
         tokio::time::advance(Duration::from_secs(600)).await;
         let second = begin(house).unwrap();
         assert!(second <= first && second < asked);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_id_from_the_future_does_not_keep_what_is_missed_from_being_read() {
+        let lodge = Lodge::open().await;
+        let house = &lodge.house;
+        let went = house.now();
+        note(house, MessageId::at(went + OLDEST * 365)).unwrap();
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert_eq!(begin(house).unwrap().made_at(), before(went, OVERLAP));
+        // One that an earlier program noted is replaced.
+        let future = MessageId::at(went + OLDEST * 365).to_string();
+        house.store.put_fact(SEEN_FACT, &future).unwrap();
+        end(house).unwrap();
+        note(house, MessageId::at(went)).unwrap();
+        assert_eq!(begin(house).unwrap().made_at(), before(went, OVERLAP));
     }
 }

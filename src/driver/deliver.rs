@@ -1,5 +1,6 @@
 //! From the end of a turn to the last word about it: the answer's parts, then the receipt.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::agent::safe_text::strip_tags;
@@ -8,20 +9,26 @@ use crate::domain::ids::ChannelId;
 use crate::domain::money::Usd;
 use crate::domain::turn_record::{Part, Sent, Stage, TurnRecord};
 use crate::present;
+use crate::present::notice;
 use crate::store::StoreError;
 use crate::turn::collect::{self, DeliveryLimits, Plan};
 use crate::turn::end::End;
+use crate::turn::event::Found;
 use crate::turn::machine::Turn;
 
+use super::alarm;
 use super::house::House;
 use super::live_message::Last;
 use super::outbox;
-use super::ports::{Button, Post, SurfaceError};
+use super::ports::{Button, Nonce, Post, SurfaceError};
 use super::resume;
 use super::run_turn::Left;
 
 /// The longest wait before Discord is tried again.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// After this time nobody waits for an answer any more.
+const OLDEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Decides what will be said, and notes it in the record: from then on it only has to be sent.
 ///
@@ -34,7 +41,12 @@ pub fn plan(house: &House, chat: &Chat, turn: &Turn, record: &mut TurnRecord, li
         .download
         .min(house.ports.surface.file_limit(chat.guild));
     let limits = DeliveryLimits::for_files_of(per_file);
-    let plan = collect::plan(&turn.collected().files, &limits);
+    let named = |file: &Found| Found {
+        shown: house.scrub(&file.shown),
+        ..file.clone()
+    };
+    let files: Vec<Found> = turn.collected().files.iter().map(named).collect();
+    let plan = collect::plan(&files, &limits);
     record.parts = parts(chat, turn, &plan);
     if hangs_on(chat, record) || !is_theirs(record) {
         call_by_name(record);
@@ -107,7 +119,11 @@ fn parts(chat: &Chat, turn: &Turn, plan: &Plan) -> Vec<Part> {
 }
 
 /// Sends the answer, then turns the live message into the receipt.
-pub async fn all(house: &House, chat: &Chat, record: &mut TurnRecord) -> Result<(), StoreError> {
+pub async fn all(
+    house: &Arc<House>,
+    chat: &Chat,
+    record: &mut TurnRecord,
+) -> Result<(), StoreError> {
     if !chat.closed {
         outbox::deliver(house, chat, record).await?;
         show_receipt(house, chat, record).await;
@@ -115,27 +131,87 @@ pub async fn all(house: &House, chat: &Chat, record: &mut TurnRecord) -> Result<
     Ok(())
 }
 
-async fn show_receipt(house: &House, chat: &Chat, record: &TurnRecord) {
-    let Some(receipt) = record.receipt.clone() else {
+async fn show_receipt(house: &Arc<House>, chat: &Chat, record: &TurnRecord) {
+    let Some(post) = receipt(record) else {
         return;
     };
+    let mut wait = Duration::from_secs(1);
+    let mut held_up = false;
+    // Until it is shown the message seems to work, so this does not give up.
+    loop {
+        match try_receipt(house, chat, record, &post).await {
+            Ok(()) => return,
+            Err(SurfaceError::Away(why)) => {
+                tracing::warn!(turn = %record.id, %why, "a receipt waits for discord");
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(LONGEST_WAIT);
+            }
+            Err(SurfaceError::Forbidden(right)) if may_still_come(house, chat, record) => {
+                if !std::mem::replace(&mut held_up, true) {
+                    tell_of_right(house, chat, &right);
+                }
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(LONGEST_WAIT);
+            }
+            Err(error) => {
+                tracing::warn!(turn = %record.id, %error, "the receipt cannot be shown");
+                return;
+            }
+        }
+    }
+}
+
+/// Returns what the live message becomes.
+fn receipt(record: &TurnRecord) -> Option<Post> {
+    let text = record.receipt.clone()?;
     let retry = record.retry.then_some(Button::Retry(record.id));
     let buttons = std::iter::once(Button::Details(record.id))
         .chain(retry)
         .collect();
-    let post = Post {
-        text: receipt,
+    Some(Post {
+        text,
         buttons,
         silent: true,
         ..Post::default()
-    };
-    let mut wait = Duration::from_secs(1);
-    // Until it is shown the message seems to work, so this does not give up.
-    while let Err(SurfaceError::Away(why)) = try_receipt(house, chat, record, &post).await {
-        tracing::warn!(turn = %record.id, %why, "a receipt waits for discord");
-        tokio::time::sleep(wait).await;
-        wait = (wait * 2).min(LONGEST_WAIT);
+    })
+}
+
+/// Returns whether it is worth waiting for a permission that what is left of this turn needs.
+pub fn may_still_come(house: &House, chat: &Chat, record: &TurnRecord) -> bool {
+    let began = record.started_at.unwrap_or(record.id.made_at());
+    let is_closed = || matches!(house.store.chat(chat.thread), Ok(Some(chat)) if chat.closed);
+    house.now().since(began) < OLDEST && !is_closed()
+}
+
+/// Says that an answer cannot be written for want of a permission: to the admins, and to its asker in the channel above. The
+/// live message ends meanwhile, where that is allowed.
+pub async fn held_up(house: &Arc<House>, chat: &Chat, record: &TurnRecord, right: &str) {
+    tell_of_right(house, chat, right);
+    if let Some(receipt) = receipt(record)
+        && let Err(error) = try_receipt(house, chat, record, &receipt).await
+    {
+        tracing::debug!(turn = %record.id, %error, "nor can its receipt be shown yet");
     }
+    let once = format!("held-up/{}", record.id);
+    let is_new = house.store.once(&once, house.now(), OLDEST);
+    let parent = chat.parent.filter(|parent| *parent != chat.place);
+    let (Some(parent), Ok(true)) = (parent, is_new) else {
+        return;
+    };
+    let asker = record.request.author.member;
+    let post = Post {
+        text: notice::answer_waits(asker, chat.thread, right),
+        ping: Some(asker),
+        ..Post::default()
+    };
+    let nonce = Nonce::of(record.id, "w");
+    if let Err(error) = house.ports.surface.post(parent, post, nonce).await {
+        tracing::warn!(turn = %record.id, %error, "nor can that be said in the channel above");
+    }
+}
+
+fn tell_of_right(house: &Arc<House>, chat: &Chat, right: &str) {
+    alarm::tell_admins(house, &notice::place_closed(chat.place, right));
 }
 
 async fn try_receipt(
@@ -155,10 +231,6 @@ async fn try_receipt(
     match surface.edit(chat.place, message, post.clone()).await {
         // Deleted, or so old that it takes no edit: the answer is there, and nothing may seem to run.
         Err(SurfaceError::MessageGone) => surface.delete(chat.place, message).await,
-        Err(error) if !matches!(error, SurfaceError::Away(_)) => {
-            tracing::warn!(turn = %record.id, %error, "the receipt cannot be shown");
-            Ok(())
-        }
         shown => shown,
     }
 }
@@ -183,7 +255,7 @@ pub fn book(house: &House, record: &TurnRecord) -> Result<(), StoreError> {
 }
 
 /// Goes on with a turn whose end an earlier process had noted: the rest of the books, of the answer, and the receipt.
-pub async fn rest(house: &House, chat: &Chat, mut record: TurnRecord) -> anyhow::Result<Left> {
+pub async fn rest(house: &Arc<House>, chat: &Chat, mut record: TurnRecord) -> anyhow::Result<Left> {
     book(house, &record)?;
     tokio::select! {
         () = house.cancel.cancelled() => return Ok(Left::ForNextStart),

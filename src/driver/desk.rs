@@ -115,7 +115,11 @@ impl Desk {
                 text,
             } => self.edited(message, channel, &text).await,
             Inbound::Deleted { messages, channel } => self.deleted(&messages, channel).await,
-            Inbound::Gone { channel } => self.gone(channel).await,
+            Inbound::Gone { channel } => {
+                self.gone(|chat| chat.place == channel || chat.parent == Some(channel))
+                    .await
+            }
+            Inbound::Removed { guild } => self.gone(|chat| chat.guild == guild).await,
             Inbound::NewSession => self.catch_up(),
         }
     }
@@ -459,9 +463,10 @@ impl Desk {
         self.house.store.flush().await
     }
 
-    async fn gone(&self, channel: ChannelId) -> Result<(), StoreError> {
+    /// Closes the chats whose places are gone.
+    async fn gone(&self, is_there: impl Fn(&Chat) -> bool) -> Result<(), StoreError> {
         for chat in self.house.store.chats()? {
-            if !chat.closed && (chat.place == channel || chat.parent == Some(channel)) {
+            if !chat.closed && is_there(&chat) {
                 self.house
                     .store
                     .revise_chat(chat.thread, |chat| chat.closed = true)?;

@@ -14,6 +14,7 @@ use crate::domain::project::Catalogue;
 use crate::domain::rules::Rules;
 use crate::domain::time::Moment;
 use crate::domain::turn_record::Stage;
+use crate::meter::Prices;
 use crate::present::secrets::scrub;
 use crate::store::Store;
 use crate::turn::facts::Secrets;
@@ -47,6 +48,8 @@ pub struct House {
     pub account_by: AccountBy,
     /// How agents reach the model provider.
     pub provider: Provider,
+    /// What tokens cost, where nobody counts them.
+    pub prices: Prices,
     /// Credentials of projects for turns at `ship`.
     pub ship_env: HashMap<Slug, Vec<(String, SecretString)>>,
     /// Skills that every agent gets.

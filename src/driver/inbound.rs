@@ -57,6 +57,11 @@ pub enum Inbound {
         /// The thread or channel.
         channel: ChannelId,
     },
+    /// The bot belongs to this server no longer.
+    Removed {
+        /// The server.
+        guild: GuildId,
+    },
     /// A new gateway session began: what happened meanwhile is unknown.
     NewSession,
 }

@@ -235,6 +235,13 @@ impl Keeper {
                 self.pace = (self.pace * 2).min(SLOWEST);
                 Onward::Again
             }
+            Err(SurfaceError::Forbidden(right)) => {
+                if self.pace < SLOWEST {
+                    tracing::warn!(turn = %self.subject.turn, right, "the live message waits for a permission");
+                }
+                self.pace = SLOWEST;
+                Onward::Yes
+            }
             Err(error) => {
                 tracing::warn!(turn = %self.subject.turn, %error, "the live message stops");
                 Onward::No

@@ -14,6 +14,7 @@ pub mod context;
 pub mod deliver;
 pub mod desk;
 pub mod details;
+pub mod estimate;
 pub mod follower;
 pub mod gate;
 pub mod house;

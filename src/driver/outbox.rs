@@ -2,6 +2,7 @@
 //!
 //! A part is stored before it is sent and marked as soon as it arrived, so that a restart sends only what is missing.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::chat::Chat;
@@ -20,7 +21,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Sends what has not arrived yet. Returns when nothing is left to send.
 pub async fn deliver(
-    house: &House,
+    house: &Arc<House>,
     chat: &Chat,
     record: &mut TurnRecord,
 ) -> Result<(), StoreError> {
@@ -85,6 +86,11 @@ async fn arrived(
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(LONGEST_WAIT);
             }
+            // What stands there cannot be seen for now.
+            Err(SurfaceError::Forbidden(_)) if deliver::may_still_come(house, chat, record) => {
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(LONGEST_WAIT);
+            }
             Err(_) => return None,
         }
     }
@@ -106,10 +112,11 @@ fn reply_to(chat: &Chat, record: &TurnRecord, index: usize) -> Option<MessageId>
         .filter(|_| index == 0 && !deliver::hangs_on(chat, record))
 }
 
-async fn send(house: &House, chat: &Chat, record: &TurnRecord, index: usize) -> Sent {
+async fn send(house: &Arc<House>, chat: &Chat, record: &TurnRecord, index: usize) -> Sent {
     let mut part = record.parts[index].clone();
     let nonce = Nonce::of(record.id, &format!("a{index}"));
     let mut wait = Duration::from_secs(1);
+    let mut held_up = false;
     loop {
         let (files, missing) = fetch(house, chat, &part).await;
         let post = Post {
@@ -143,6 +150,15 @@ async fn send(house: &House, chat: &Chat, record: &TurnRecord, index: usize) -> 
             }
             Err(SurfaceError::Forbidden(right)) if !part.files.is_empty() => {
                 part = without_files(&part, &format!("I need the permission {right} here"));
+            }
+            Err(SurfaceError::Forbidden(right)) if deliver::may_still_come(house, chat, record) => {
+                if !std::mem::replace(&mut held_up, true) {
+                    deliver::held_up(house, chat, record, &right).await;
+                }
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(LONGEST_WAIT);
+                // It was not for the files alone.
+                part = record.parts[index].clone();
             }
             Err(SurfaceError::Filtered) if part.text != notice::FILTERED => {
                 part = Part {

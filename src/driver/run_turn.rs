@@ -28,6 +28,7 @@ use crate::turn::machine::{AWAY_LIMIT, Turn};
 use crate::turn::state::State;
 
 use super::deliver;
+use super::estimate;
 use super::follower::{self, News, while_away};
 use super::gate;
 use super::house::House;
@@ -602,7 +603,13 @@ impl Running<'_> {
                 provider::note_difference(self.record.id, spent, self.turn.reported());
                 self.turn.cost()
             }
-            None => (cost, estimated),
+            None => match estimate::of(&self.house.prices, self.turn.work().unpriced()) {
+                Some(unpriced) => {
+                    self.happen(Event::Priced(unpriced)).await?;
+                    self.turn.cost()
+                }
+                None => (cost, estimated),
+            },
         };
         self.conclude(Stage::Settled { cost, estimated }).await?;
         self.happen(Event::Settled).await
@@ -615,6 +622,8 @@ impl Running<'_> {
             Some(live) => live.close().await,
             None => Last::default(),
         };
+        // Nothing runs any more, and what is left to say may have to wait.
+        self.slot = None;
         self.record.stage = stage;
         deliver::plan(self.house, &self.chat, &self.turn, &mut self.record, live);
         let joined = std::mem::take(&mut self.joined);

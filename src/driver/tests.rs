@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::domain::chat::Listen;
 use crate::domain::ids::{
-    AttachmentId, ChannelId, InteractionId, MemberId, MessageId, ThreadId, TurnId,
+    AttachmentId, ChannelId, GuildId, InteractionId, MemberId, MessageId, ThreadId, TurnId,
 };
 use crate::domain::request::{Attachment, Request};
 use crate::domain::rules::Limits;
@@ -1152,4 +1152,104 @@ async fn the_question_for_a_project_survives_the_house_and_is_not_doubled() {
         assert_eq!(menus(&lodge), 1, "arrives: {arrives}");
         assert!(lodge.house.store.undecided(turn).unwrap().is_some());
     }
+}
+
+const USED: &str = r#"{"type":"assistant","message":{"id":"m3","model":"claude-haiku-4-5","role":"assistant","usage":{"input_tokens":100000,"cache_creation_input_tokens":40000,"cache_read_input_tokens":0,"output_tokens":1},"content":[{"type":"text","text":"Here it is."}]},"parent_tool_use_id":null}"#;
+const USED_MORE: &str = r#"{"type":"stream_event","event":{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":20000}},"parent_tool_use_id":null}"#;
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_dies_is_charged_for_what_its_stream_says_that_it_used() {
+    let mut lodge = Lodge::open().await;
+    let turn = started(&mut lodge).await;
+    lodge.sandbox.emits(&[INIT, USED, USED, USED_MORE]);
+    lodge.sandbox.ends(137);
+    let said = lodge.surface.until(has_receipt).await;
+    assert!(texts(&said).last().unwrap().contains("≈ $0.25"));
+    done(&lodge, turn).await;
+    let entry = lodge.house.store.entry(turn).unwrap().unwrap();
+    // 100,000 tokens of input, 40,000 written to the cache at 1.25 times its price, 20,000 of output at five times.
+    assert_eq!((entry.cost.0, entry.estimated), (250_000, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_dies_without_telling_what_it_used_costs_what_was_held() {
+    let mut lodge = Lodge::open().await;
+    let turn = at_work(&mut lodge).await;
+    lodge.sandbox.ends(137);
+    done(&lodge, turn).await;
+    let entry = lodge.house.store.entry(turn).unwrap().unwrap();
+    assert_eq!((entry.cost.0, entry.estimated), (1_000_000, true));
+}
+
+fn no_access() -> SurfaceError {
+    SurfaceError::Forbidden("View Channel".to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_waits_for_a_permission_and_comes_once_with_its_receipt() {
+    let mut lodge = Lodge::open().await;
+    let turn = started(&mut lodge).await;
+    lodge.surface.until(|said| !texts(said).is_empty()).await;
+    for _ in 0..6 {
+        lodge.surface.fails("post", no_access());
+        lodge.surface.fails("edit", no_access());
+    }
+    answered(&lodge).await;
+    done(&lodge, turn).await;
+    assert_eq!(answers(&lodge.surface.said()), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_waits_for_a_permission_holds_nothing_up_and_outlives_the_bot() {
+    let mut lodge = Lodge::open().await;
+    let turn = started(&mut lodge).await;
+    lodge.surface.until(|said| !texts(said).is_empty()).await;
+    lodge.surface.fails("post", no_access());
+    lodge.sandbox.emits(&[WORDS, RESULT]);
+    lodge.sandbox.ends(0);
+    let waits = |said: &[Said]| {
+        said.iter().any(|said| {
+            matches!(said, Said::Post { channel, post, .. } if *channel == DATA && post.text.contains("**View Channel**"))
+        })
+    };
+    lodge.surface.until(waits).await;
+    assert_eq!(answers(&lodge.surface.said()), 0);
+    // Whoever waits for it may ask elsewhere meanwhile.
+    lodge.surface.fails("post", no_access());
+    lodge.asks("plot something else").await;
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 2).await;
+    lodge.surface.fails("ours_after", no_access());
+    let lodge = lodge.reopen().await;
+    done(&lodge, turn).await;
+    assert_eq!(answers(&lodge.surface.said()), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_waited_for_a_permission_for_a_day_is_given_up() {
+    let mut lodge = Lodge::open().await;
+    let turn = started(&mut lodge).await;
+    lodge.surface.until(|said| !texts(said).is_empty()).await;
+    for _ in 0..2_000 {
+        lodge.surface.fails("post", no_access());
+    }
+    lodge.sandbox.emits(&[WORDS, RESULT]);
+    lodge.sandbox.ends(0);
+    tokio::time::sleep(Duration::from_secs(23 * 60 * 60)).await;
+    assert_ne!(lodge.turn(turn).unwrap().stage, Stage::Done);
+    done(&lodge, turn).await;
+    assert_eq!(answers(&lodge.surface.said()), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bot_that_is_removed_from_the_server_stops_its_turns_there() {
+    let mut lodge = Lodge::open().await;
+    let turn = at_work(&mut lodge).await;
+    let removed = |guild| Inbound::Removed { guild };
+    lodge.desk.inbound(removed(GuildId(GUILD.0 + 1))).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(lodge.sandbox.kills(), 0);
+    lodge.desk.inbound(removed(GUILD)).await;
+    lodge.sandbox.until(|sandbox| sandbox.kills() > 0).await;
+    done(&lodge, turn).await;
+    assert!(lodge.house.store.entry(turn).unwrap().is_some());
 }

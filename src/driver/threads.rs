@@ -25,7 +25,7 @@ pub async fn open(house: &House, chat: Chat, record: &TurnRecord) -> anyhow::Res
     let Some(opening) = chat.opening else {
         return Ok(Some(chat));
     };
-    let name = notice::thread_name(&record.request.text);
+    let name = notice::thread_name(&house.scrub(&record.request.text));
     let mut wait = Duration::from_secs(1);
     let mut name = name.as_str();
     let chat = loop {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use regex::Regex;
 
 use crate::domain::grant::{Level, Refusal};
-use crate::domain::ids::{MemberId, Slug, ThreadId};
+use crate::domain::ids::{ChannelId, MemberId, Slug, ThreadId};
 use crate::domain::money::Usd;
 use crate::domain::time::Moment;
 use crate::turn::collect::{LeftOut, Plan};
@@ -626,6 +626,24 @@ pub fn answer_undeliverable(member: MemberId, thread: ThreadId) -> String {
         "<@{member}> The answer to your request cannot be written in <#{thread}>: the thread is locked, or I may not write there."
     )
 }
+
+/// Says in the channel above that an answer waits for a permission.
+pub fn answer_waits(member: MemberId, thread: ThreadId, right: &str) -> String {
+    format!(
+        "<@{member}> The answer to your request waits: in <#{thread}> I need the permission **{right}** again."
+    )
+}
+
+/// Tells the admins that the bot has lost a permission somewhere.
+pub fn place_closed(place: ChannelId, right: &str) -> String {
+    format!(
+        "I need the permission **{right}** in <#{place}>. What is left to be said there waits for it, for a day at most"
+    )
+}
+
+/// What the admins are told before the bot ends itself.
+pub const DISK_FAILED: &str = "the disk of my records failed or is full, so I end. Free some space; I go on where I was once I am \
+                               started again";
 
 /// Returns what the admins are told.
 pub fn alarm(what: &str) -> String {

@@ -4,7 +4,7 @@ use crate::domain::ids::AccountId;
 
 use super::error::StoreError;
 use super::open::Store;
-use super::table::{Abort, abort, ended};
+use super::table::{Abort, abort};
 
 /// How often a name is minted before giving up; one of 2·10¹² is taken rarely.
 const MINTS: usize = 64;
@@ -42,7 +42,7 @@ impl Store {
                 }
                 Err(abort(StoreError::NoAccount(kind.to_owned())))
             })
-            .map_err(ended)
+            .map_err(|error| accounts.ended(error))
     }
 
     /// Returns the account for a kind of use, if one was minted.

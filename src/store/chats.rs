@@ -5,7 +5,7 @@ use crate::domain::ids::ThreadId;
 
 use super::error::StoreError;
 use super::open::Store;
-use super::table::{Abort, ended, id_key};
+use super::table::{Abort, id_key};
 
 impl Store {
     /// Returns the chat of a thread.
@@ -32,7 +32,7 @@ impl Store {
                 }
                 Ok(kept)
             })
-            .map_err(ended)
+            .map_err(|error| chats.ended(error))
     }
 
     /// Returns all chats, oldest first.
@@ -58,6 +58,6 @@ impl Store {
                 chats.put_in(tx, &key, &chat)?;
                 Ok(Some(chat))
             })
-            .map_err(ended)
+            .map_err(|error| chats.ended(error))
     }
 }

@@ -20,7 +20,6 @@ impl Store {
 
     /// Forgets what the meter counted for a turn: the ledger has it.
     pub fn forget_counted(&self, turn: TurnId) -> Result<(), StoreError> {
-        self.inner.counts.tree.remove(id_key(turn.0))?;
-        Ok(())
+        self.inner.counts.remove(&id_key(turn.0)).map(drop)
     }
 }

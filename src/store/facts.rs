@@ -67,7 +67,6 @@ impl Store {
     }
 
     fn forget_fact(&self, name: &str) -> Result<(), StoreError> {
-        self.inner.facts.tree.remove(name)?;
-        Ok(())
+        self.inner.facts.remove(name).map(drop)
     }
 }

@@ -27,19 +27,33 @@ impl Store {
         if *served >= ticket {
             return Ok(());
         }
+        if self.is_broken() {
+            return Err(broken());
+        }
         // Whoever has a ticket by now has written before: this flush is theirs too.
         let tickets = flusher.asked.load(Ordering::SeqCst);
         let store = self.clone();
-        tokio::task::spawn_blocking(move || store.inner.db.flush())
-            .await
-            .map_err(|error| StoreError::Disk(std::io::Error::other(error)))??;
+        let flushing =
+            tokio::task::spawn_blocking(move || store.inner.health.heed(store.inner.db.flush()));
+        // sled waits for ever for a write that broke off in another thread.
+        tokio::select! {
+            flushed = flushing => {
+                flushed.map_err(|error| StoreError::Disk(std::io::Error::other(error)))??;
+            }
+            () = self.until_broken() => {
+                return Err(broken());
+            }
+        }
         *served = tickets;
         Ok(())
     }
 
     /// Brings everything onto the disk and waits for it in place: for tools that have no runtime.
     pub fn flush_here(&self) -> Result<(), StoreError> {
-        self.inner.db.flush()?;
-        Ok(())
+        self.inner.health.heed(self.inner.db.flush()).map(drop)
     }
+}
+
+fn broken() -> StoreError {
+    StoreError::Disk(std::io::Error::other("an earlier write failed"))
 }

@@ -34,8 +34,7 @@ impl Store {
 
     /// Takes a grant away and returns whether there was one. It is not read: rights must go even if their record is damaged.
     pub fn revoke(&self, subject: Subject, project: &Slug) -> Result<bool, StoreError> {
-        let gone = self.inner.grants.tree.remove(key(subject, project))?;
-        Ok(gone.is_some())
+        self.inner.grants.remove(&key(subject, project))
     }
 
     /// Returns the grants of a member and of these roles, expired ones included.

@@ -7,7 +7,7 @@ use crate::domain::time::Moment;
 
 use super::error::StoreError;
 use super::open::Store;
-use super::table::{Abort, ended, id_key};
+use super::table::{Abort, id_key};
 
 impl Store {
     /// Returns what is kept about a person, which for a new one is nothing.
@@ -37,7 +37,7 @@ impl Store {
                 change(&mut guest);
                 guests.put_in(tx, &key, &guest)
             })
-            .map_err(ended)
+            .map_err(|error| guests.ended(error))
     }
 
     /// Returns everybody about whom something is kept.

@@ -6,17 +6,17 @@ use crate::domain::time::Moment;
 
 use super::error::StoreError;
 use super::open::Store;
-use super::table::{Abort, Table, ended, id_key};
+use super::table::{Abort, Table, id_key};
 
 impl Store {
     /// Returns whether this id of a message or an interaction is seen for the first time; true only once.
     pub fn first_sight(&self, id: u64, now: Moment) -> Result<bool, StoreError> {
         let intake = &self.inner.intake;
-        let first =
-            intake
-                .tree
-                .compare_and_swap(id_key(id), None::<&[u8]>, Some(intake.encode(&now)?))?;
-        Ok(first.is_ok())
+        let (key, value) = (id_key(id), intake.encode(&now)?);
+        let swapped = intake
+            .tree
+            .compare_and_swap(key, None::<&[u8]>, Some(value));
+        Ok(intake.health.heed(swapped)?.is_ok())
     }
 
     /// Returns whether this id was seen.
@@ -35,7 +35,7 @@ impl Store {
                 said.put_in(tx, key, &(now + every))?;
                 Ok(true)
             })
-            .map_err(ended)
+            .map_err(|error| said.ended(error))
     }
 
     /// Changes from when on something may be said again.
@@ -59,6 +59,6 @@ fn forget(table: &Table<Moment>, before: Moment) -> Result<usize, StoreError> {
             count += 1;
         }
     }
-    table.tree.apply_batch(old)?;
+    table.health.heed(table.tree.apply_batch(old))?;
     Ok(count)
 }

@@ -16,7 +16,7 @@ use crate::domain::time::{Moment, Month};
 use super::error::StoreError;
 use super::open::{Inner, Store};
 use super::record::unreadable;
-use super::table::{Abort, abort, ended, id_key};
+use super::table::{Abort, abort, id_key};
 
 /// Which ledger entries are wanted; `None` is any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -287,7 +287,7 @@ impl Store {
                     totals,
                 })
             })
-            .map_err(ended)
+            .map_err(|error| inner.ledger.ended(error))
     }
 }
 

@@ -20,7 +20,7 @@ use super::error::StoreError;
 use super::flush::Flusher;
 use super::grants;
 use super::record::future;
-use super::table::{AnyTable, Table, id_key};
+use super::table::{AnyTable, Health, Table, id_key};
 use super::upgrade::VERSION;
 
 /// Memory that sled may use for pages.
@@ -44,6 +44,7 @@ pub struct Store {
 pub(super) struct Inner {
     pub(super) db: sled::Db,
     pub(super) flusher: Flusher,
+    pub(super) health: Health,
     /// Where the marker lies.
     marker: PathBuf,
     pub(super) guests: Table<Guest>,
@@ -107,33 +108,36 @@ impl Store {
             .recursive(true)
             .mode(0o700)
             .create(path)?;
-        let db = open_patiently(path)?;
+        let opened = open_patiently(path)?;
+        let health = Health::default();
+        let db = (&opened, &health);
         Ok(Store {
             inner: Arc::new(Inner {
-                guests: Table::keyed(&db, "guests", |guest: &Guest| id_key(guest.member.0))?,
-                grants: Table::keyed(&db, "grants", |grant: &Grant| {
+                guests: Table::keyed(db, "guests", |guest: &Guest| id_key(guest.member.0))?,
+                grants: Table::keyed(db, "grants", |grant: &Grant| {
                     grants::key(grant.subject, &grant.project)
                 })?,
-                chats: Table::keyed(&db, "chats", |chat: &Chat| id_key(chat.thread.0))?,
-                turns: Table::keyed(&db, "turns", |turn: &TurnRecord| id_key(turn.id.0))?,
-                unfinished: Table::open(&db, "unfinished")?,
-                intake: Table::open(&db, "intake")?,
-                said: Table::open(&db, "said")?,
-                holds: Table::keyed(&db, "holds", |hold: &Hold| id_key(hold.turn.0))?,
-                ledger: Table::keyed(&db, "ledger", |entry: &Entry| id_key(entry.turn.0))?,
-                totals: Table::open(&db, "totals")?,
-                accounts: Table::open(&db, "accounts")?,
-                audit: Table::open(&db, "audit")?,
-                refusals: Table::open(&db, "refusals")?,
-                counts: Table::keyed(&db, "counts", |counted: &Counted| id_key(counted.turn.0))?,
-                pending: Table::keyed(&db, "pending", |pending: &Pending| pending.nonce.clone())?,
-                facts: Table::open(&db, "facts")?,
-                undecided: Table::keyed(&db, "undecided", |undecided: &Undecided| {
+                chats: Table::keyed(db, "chats", |chat: &Chat| id_key(chat.thread.0))?,
+                turns: Table::keyed(db, "turns", |turn: &TurnRecord| id_key(turn.id.0))?,
+                unfinished: Table::open(db, "unfinished")?,
+                intake: Table::open(db, "intake")?,
+                said: Table::open(db, "said")?,
+                holds: Table::keyed(db, "holds", |hold: &Hold| id_key(hold.turn.0))?,
+                ledger: Table::keyed(db, "ledger", |entry: &Entry| id_key(entry.turn.0))?,
+                totals: Table::open(db, "totals")?,
+                accounts: Table::open(db, "accounts")?,
+                audit: Table::open(db, "audit")?,
+                refusals: Table::open(db, "refusals")?,
+                counts: Table::keyed(db, "counts", |counted: &Counted| id_key(counted.turn.0))?,
+                pending: Table::keyed(db, "pending", |pending: &Pending| pending.nonce.clone())?,
+                facts: Table::open(db, "facts")?,
+                undecided: Table::keyed(db, "undecided", |undecided: &Undecided| {
                     id_key(undecided.turn.0)
                 })?,
                 flusher: Flusher::default(),
                 marker: path.join(MARKER),
-                db,
+                health: health.clone(),
+                db: opened.clone(),
             }),
         })
     }
@@ -141,6 +145,16 @@ impl Store {
     /// Returns the bytes that the store takes on the disk.
     pub fn size(&self) -> Result<u64, StoreError> {
         Ok(self.inner.db.size_on_disk()?)
+    }
+
+    /// Waits until the disk has failed, if it ever does: then nothing can be kept any more before the store is opened anew.
+    pub async fn until_broken(&self) {
+        self.inner.health.gone().await;
+    }
+
+    /// Returns whether the disk has failed.
+    pub fn is_broken(&self) -> bool {
+        self.inner.health.is_gone()
     }
 
     /// Writes down that the store is there and whole, in its records first.

@@ -23,7 +23,6 @@ impl Store {
 
     /// Forgets a message that arrived, or that never can.
     pub fn arrived(&self, nonce: &str) -> Result<(), StoreError> {
-        self.inner.pending.tree.remove(nonce)?;
-        Ok(())
+        self.inner.pending.remove(nonce).map(drop)
     }
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sled::transaction::{ConflictableTransactionError, TransactionError, TransactionalTree};
+use tokio_util::sync::CancellationToken;
 
 use super::error::StoreError;
 use super::record::{decode, encode, unreadable};
@@ -15,11 +16,30 @@ pub(super) fn abort(error: StoreError) -> Abort {
     ConflictableTransactionError::Abort(error)
 }
 
-/// Returns the error that ended a transaction.
-pub(super) fn ended(error: TransactionError<StoreError>) -> StoreError {
-    match error {
-        TransactionError::Abort(error) => error,
-        TransactionError::Storage(error) => error.into(),
+/// Learns of a disk that fails. sled never forgets such an error, not even when there is room again: nothing can be written
+/// any more before the store is opened anew.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Health(CancellationToken);
+
+impl Health {
+    /// Waits until the disk has failed.
+    pub(super) async fn gone(&self) {
+        self.0.cancelled().await;
+    }
+
+    /// Returns whether the disk has failed.
+    pub(super) fn is_gone(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
+    /// Takes note of how a write ended.
+    pub(super) fn heed<T>(&self, written: sled::Result<T>) -> Result<T, StoreError> {
+        written.map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: sled::Error) -> StoreError {
+        self.0.cancel();
+        error.into()
     }
 }
 
@@ -33,23 +53,28 @@ pub(super) fn id_key(id: u64) -> String {
 pub(super) struct Table<T> {
     name: &'static str,
     pub(super) tree: sled::Tree,
+    pub(super) health: Health,
     /// Gives the key that a record must have; `None` where the record does not tell.
     key_of: Option<fn(&T) -> String>,
 }
 
 impl<T: Serialize + DeserializeOwned> Table<T> {
     /// Opens the tree of that name, making it if need be; its records tell nothing of their keys.
-    pub(super) fn open(db: &sled::Db, name: &'static str) -> Result<Table<T>, StoreError> {
+    pub(super) fn open(
+        (db, health): (&sled::Db, &Health),
+        name: &'static str,
+    ) -> Result<Table<T>, StoreError> {
         Ok(Table {
             name,
             tree: db.open_tree(name)?,
+            health: health.clone(),
             key_of: None,
         })
     }
 
     /// Opens the tree of that name, whose records tell their keys.
     pub(super) fn keyed(
-        db: &sled::Db,
+        db: (&sled::Db, &Health),
         name: &'static str,
         key_of: fn(&T) -> String,
     ) -> Result<Table<T>, StoreError> {
@@ -67,8 +92,22 @@ impl<T: Serialize + DeserializeOwned> Table<T> {
     }
 
     pub(super) fn put(&self, key: &str, value: &T) -> Result<(), StoreError> {
-        self.tree.insert(key, self.encode(value)?)?;
-        Ok(())
+        let bytes = self.encode(value)?;
+        self.health.heed(self.tree.insert(key, bytes)).map(drop)
+    }
+
+    /// Removes a record unread, and returns whether there was one.
+    pub(super) fn remove(&self, key: &str) -> Result<bool, StoreError> {
+        let removed = self.health.heed(self.tree.remove(key))?;
+        Ok(removed.is_some())
+    }
+
+    /// Returns the error that ended a transaction.
+    pub(super) fn ended(&self, error: TransactionError<StoreError>) -> StoreError {
+        match error {
+            TransactionError::Abort(error) => error,
+            TransactionError::Storage(error) => self.health.failed(error),
+        }
     }
 
     /// Goes through all records whose keys begin with `prefix`, in the order of keys; from both ends.

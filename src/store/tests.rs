@@ -41,6 +41,22 @@ fn fresh() -> (tempfile::TempDir, Store) {
     (home, store)
 }
 
+#[tokio::test]
+async fn a_disk_that_failed_is_told_of_and_nobody_waits_for_it() {
+    let (home, store) = fresh();
+    store.put_fact("small", "x").unwrap();
+    store.flush().await.unwrap();
+    assert!(!store.is_broken());
+    // What is too large for sled's own file goes into a directory beside it.
+    std::fs::remove_dir_all(home.path().join("store/blobs")).unwrap();
+    let error = store.put_fact("large", &"x".repeat(1024 * 1024));
+    assert!(matches!(error, Err(StoreError::Disk(_))), "{error:?}");
+    store.until_broken().await;
+    assert!(matches!(store.flush().await, Err(StoreError::Disk(_))));
+    // sled would wait for ever for the write that broke off.
+    std::mem::forget(store);
+}
+
 fn exported(store: &Store) -> String {
     let mut text = Vec::new();
     store.export(&mut text).unwrap();

@@ -9,7 +9,7 @@ use crate::domain::turn_record::{Stage, TurnRecord};
 use super::error::StoreError;
 use super::open::Store;
 use super::record::unreadable;
-use super::table::{Abort, Table, ended, id_key};
+use super::table::{Abort, Table, id_key};
 
 /// Returns the key of a turn in the index.
 pub(super) fn index_key(turn: &TurnRecord) -> String {
@@ -146,7 +146,7 @@ impl Store {
                     unfinished_tx,
                 })
             })
-            .map_err(ended)
+            .map_err(|error| turns.ended(error))
     }
 
     /// Takes the right to try a turn again that is done; of two callers, one gets it.
@@ -164,7 +164,7 @@ impl Store {
                 turns.put_in(tx, &key, &record)?;
                 Ok(Some(record))
             })
-            .map_err(ended)
+            .map_err(|error| turns.ended(error))
     }
 
     /// Returns all turns that are not done, by chat and in the order in which they were asked for.

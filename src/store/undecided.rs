@@ -23,7 +23,7 @@ impl Store {
 
     /// Forgets a request that is a turn now, or never will be. Returns whether it was there: of two callers, one has it.
     pub fn forget_undecided(&self, turn: TurnId) -> Result<bool, StoreError> {
-        Ok(self.inner.undecided.tree.remove(id_key(turn.0))?.is_some())
+        self.inner.undecided.remove(&id_key(turn.0))
     }
 
     /// Returns the requests by command that were to be shown and are no turns yet.

@@ -46,6 +46,8 @@ pub enum Event {
         /// Whether a part of it is not known for sure.
         estimated: bool,
     },
+    /// What the answers of the provider cost whose cost no result told. Comes before `Settled`, where nobody counts.
+    Priced(Usd),
     /// The tail of what the process wrote beside its stream; comes before `Ended`, where the exit code is not 0.
     Complained(String),
     /// The process is gone and its stream was read to the end. `None`: it ended without leaving its exit code.

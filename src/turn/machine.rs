@@ -28,6 +28,10 @@ const TICK: Duration = Duration::from_secs(5);
 const SLOW_TICK: Duration = Duration::from_secs(10);
 const SLOW_AFTER: Duration = Duration::from_secs(120);
 
+/// So many times what was held an agent's own total may be, and be believed; of a small hold, so many times this.
+const MOST_HOLDS: u64 = 100;
+const SMALL_HOLD: Usd = Usd(1_000_000);
+
 const NOBODY_TO_ASK: &str =
     "Nobody can be asked here. State your assumption and go on, or ask in your answer.";
 
@@ -44,6 +48,8 @@ pub struct Turn {
     earlier: Usd,
     /// What the meter counted, and whether that is an estimate.
     metered: Option<(Usd, bool)>,
+    /// What the answers cost whose cost no result told.
+    priced: Option<Usd>,
     ship_withheld: bool,
     heard: Moment,
     away: Option<Moment>,
@@ -68,6 +74,7 @@ impl Turn {
             hold: None,
             earlier: Usd::ZERO,
             metered: None,
+            priced: None,
             ship_withheld: false,
             heard: now,
             away: None,
@@ -182,7 +189,14 @@ impl Turn {
         if let Some(metered) = self.metered {
             return metered;
         }
-        let cost = self.reported().unwrap_or(self.earlier);
+        let known = self.cost_reported() + self.priced.unwrap_or_default();
+        // What nobody can tell costs what was reserved for it.
+        let is_unknown = self.priced.is_none() && self.work.owes();
+        let cost = if is_unknown || self.reports_nonsense() {
+            known.max(self.hold.unwrap_or_default())
+        } else {
+            known
+        };
         (cost, self.has_run() || cost > Usd::ZERO)
     }
 
@@ -202,6 +216,7 @@ impl Turn {
         match (&self.state, event) {
             (State::Closing { stage, .. }, event) => self.close(*stage, event),
             (_, Event::Metered { cost, estimated }) => self.meter(cost, estimated),
+            (_, Event::Priced(cost)) => self.price(cost),
             (_, Event::StopRequested(why)) => self.stop(why, now),
             (_, Event::TimerFired(timer)) => self.on_timer(timer, now),
             (_, Event::Away) => self.go_away(now),
@@ -381,6 +396,11 @@ impl Turn {
         vec![]
     }
 
+    fn price(&mut self, cost: Usd) -> Vec<Effect> {
+        self.priced = Some(cost);
+        vec![]
+    }
+
     // ---- Stopping
 
     fn stop(&mut self, why: Stop, now: Moment) -> Vec<Effect> {
@@ -513,6 +533,21 @@ impl Turn {
             }
             end => end,
         }
+    }
+
+    fn cost_reported(&self) -> Usd {
+        let reported = self.work.result().map(|result| result.total_cost);
+        let believed = reported.filter(|_| !self.reports_nonsense());
+        self.earlier + believed.unwrap_or_default()
+    }
+
+    /// Returns whether the agent's total is so large that it says nothing of what the turn cost.
+    fn reports_nonsense(&self) -> bool {
+        let most = self.hold.unwrap_or_default().max(SMALL_HOLD).0;
+        let most = Usd(most.saturating_mul(MOST_HOLDS));
+        self.work
+            .result()
+            .is_some_and(|result| result.total_cost > most)
     }
 
     // ---- Time
@@ -667,6 +702,12 @@ impl Turn {
             .map(Effect::Alarm)
             .into_iter()
             .collect();
+        if self.reports_nonsense() {
+            let id = self.facts.id;
+            effects.push(Effect::Alarm(format!(
+                "the agent of turn {id} reports a cost that cannot be: its own total is not believed"
+            )));
+        }
         self.state = State::Closing {
             stage,
             end,
@@ -706,6 +747,7 @@ impl Turn {
         match (stage, event) {
             (Closing::Over, _) => vec![],
             (_, Event::Metered { cost, estimated }) => self.meter(cost, estimated),
+            (_, Event::Priced(cost)) => self.price(cost),
             (_, Event::Steered { id, .. }) => {
                 self.untaken.push(id);
                 vec![]

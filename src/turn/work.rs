@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::agent::event::{Event, Outcome, ToolCall, ToolId};
+use crate::agent::event::{Event, Outcome, Tokens, ToolCall, ToolId, Used};
+use crate::domain::money::Usd;
 use crate::domain::time::Moment;
 
 /// Code points that are kept of one text inside a tool's input.
@@ -88,6 +89,19 @@ pub struct Retrying {
     pub status: Option<u16>,
 }
 
+/// One answer of the provider and what it used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The provider's id of it, where told.
+    id: Option<String>,
+    /// The sub-agent's call that it belongs to.
+    parent: Option<ToolId>,
+    /// The full id of the model, where told.
+    pub model: Option<String>,
+    /// What it used.
+    pub tokens: Tokens,
+}
+
 /// Everything that the agent's stream has told.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Work {
@@ -99,6 +113,10 @@ pub struct Work {
     thinking: bool,
     model: Option<String>,
     result: Option<Outcome>,
+    /// The provider's answers whose cost no result has told.
+    answers: Vec<Answer>,
+    /// Whether the model said anything whose cost no result has told.
+    answered: bool,
 }
 
 impl Work {
@@ -156,8 +174,23 @@ impl Work {
         self.result.as_ref()
     }
 
+    /// Returns the provider's answers that used something whose cost no result has told.
+    pub fn unpriced(&self) -> impl Iterator<Item = &Answer> {
+        let used = |answer: &&Answer| !answer.tokens.is_none();
+        self.answers.iter().filter(used)
+    }
+
+    /// Returns whether the model did something whose cost no result has told.
+    pub fn owes(&self) -> bool {
+        self.answered || self.unpriced().next().is_some()
+    }
+
     /// Takes down what the stream said. Returns whether people could see a difference.
     pub(super) fn note(&mut self, event: &Event, now: Moment) -> bool {
+        self.answered |= matches!(
+            event,
+            Event::Text { .. } | Event::TextDelta(_) | Event::Thinking | Event::ToolStarted(_)
+        );
         match event {
             Event::Text { text, parent: None } => self.say(text),
             Event::TextDelta(piece) => self.write(piece),
@@ -180,7 +213,12 @@ impl Work {
             Event::ModelChanged { to } => self.model = Some(to.clone()),
             Event::Result(outcome) => {
                 self.progress(false);
+                self.settle(outcome.total_cost);
                 self.result = Some(outcome.clone());
+            }
+            Event::Used(used) => {
+                self.count(used);
+                return false;
             }
             Event::Init(_)
             | Event::Text { .. }
@@ -192,6 +230,35 @@ impl Work {
             | Event::TooLong { .. } => return false,
         }
         true
+    }
+
+    /// Takes note of what a result says that everything up to it has cost. A total that did not grow by answers that used
+    /// something does not tell their cost: the CLI says so of one that was interrupted (measured).
+    fn settle(&mut self, total: Usd) {
+        let before = self.result.as_ref().map(|result| result.total_cost);
+        if total > before.unwrap_or_default() || self.unpriced().next().is_none() {
+            self.answers.clear();
+            self.answered = false;
+        }
+    }
+
+    fn count(&mut self, used: &Used) {
+        let is_same = |answer: &&mut Answer| match &used.answer {
+            Some(_) => answer.id == used.answer,
+            None => answer.parent == used.parent,
+        };
+        match self.answers.iter_mut().rev().find(is_same) {
+            Some(answer) => {
+                answer.tokens = answer.tokens.max(used.tokens);
+                answer.model = answer.model.take().or_else(|| used.model.clone());
+            }
+            None => self.answers.push(Answer {
+                id: used.answer.clone(),
+                parent: used.parent.clone(),
+                model: used.model.clone(),
+                tokens: used.tokens,
+            }),
+        }
     }
 
     fn progress(&mut self, thinking: bool) {

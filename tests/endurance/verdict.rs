@@ -461,7 +461,7 @@ impl<'a> Court<'a> {
             })
     }
 
-    /// The ledger says what the agents say; of killed ones only a part is known.
+    /// The ledger says what the agents say; killed ones did not come to say it.
     fn books(&mut self) {
         let mut booked: BTreeMap<String, u64> = BTreeMap::new();
         let mut harmed: BTreeSet<String> = BTreeSet::new();
@@ -479,7 +479,7 @@ impl<'a> Court<'a> {
         for session in sessions {
             let book = booked.get(&session).copied().unwrap_or(0);
             let tally = self.tally.get(&session).copied().unwrap_or(0);
-            if book != tally && !(harmed.contains(&session) && book <= tally) {
+            if book != tally && !harmed.contains(&session) {
                 self.fault(format!(
                     "session {session}: the ledger says {book}, the agent {tally}"
                 ));

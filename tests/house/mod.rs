@@ -362,6 +362,22 @@ impl House {
         .await;
     }
 
+    /// Lets the bot's disk fail, and returns why the bot ended: what is too large for the store's own file goes into a
+    /// directory beside it, which is gone.
+    pub(crate) async fn bot_loses_its_disk(&mut self) -> RunError {
+        let bot = self.bot.take().expect("a bot serves");
+        fs::remove_dir_all(self.settings.store.join("blobs")).unwrap();
+        bot.store
+            .put_fact("large", &"x".repeat(1024 * 1024))
+            .unwrap_err();
+        // Dropped, it could wait for ever for the write that broke off.
+        std::mem::forget(bot.store);
+        match tokio::time::timeout(PATIENCE, bot.serving).await {
+            Ok(served) => served.unwrap().unwrap_err(),
+            Err(_) => panic!("the bot did not end\n{}", self.transcript()),
+        }
+    }
+
     /// Returns the open store.
     pub(crate) fn store(&self) -> &Store {
         &self.bot.as_ref().expect("a bot serves").store

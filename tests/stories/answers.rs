@@ -196,3 +196,15 @@ async fn details_are_for_whoever_may_see_the_project() {
     assert!(refused["files"].as_array().unwrap().is_empty());
     house.closes_quietly().await;
 }
+
+#[tokio::test]
+async fn no_key_shows_in_the_name_of_a_file_or_of_a_thread() {
+    let house = House::open().await;
+    let key = "sk-ant-REDACTED";
+    let text = format!("@innkeeper use {key}\n!write {key}.txt x\n!say made");
+    let thread = house.says("ada", "data", &text).await;
+    let answer = house.answer(&thread).await;
+    assert_eq!(answer.files(), ["hidden_.txt"]);
+    assert_eq!(house.thread(&thread).await.name(), "use [hidden]");
+    house.closes_quietly().await;
+}

@@ -1,5 +1,7 @@
 //! The bot goes and comes again.
 
+use innkeeper::app::cli::Exit;
+
 use crate::house::House;
 
 #[tokio::test]
@@ -49,4 +51,23 @@ async fn what_ended_while_the_bot_was_away_is_answered_when_it_comes() {
     assert_eq!(texts, ["<@410537337646743552>\nfinished", "next"]);
     assert_eq!(house.ledger().len(), 2);
     house.closes_quietly().await;
+}
+
+#[tokio::test]
+async fn a_bot_that_can_keep_nothing_any_more_says_so_and_ends() {
+    let mut house = House::open().await;
+    let thread = house
+        .says("ada", "data", "@innkeeper please\n!say hello")
+        .await;
+    house.answers(&thread, 1).await;
+    house.is_idle().await;
+    let error = house.bot_loses_its_disk().await;
+    assert_eq!(error.exit(), Exit::Failed);
+    assert!(error.to_string().contains("disk"), "{error}");
+    house
+        .until("a word to the admins", |world| {
+            let words = world.place("staffroom").unwrap().bots();
+            words.iter().any(|word| word.text().contains("disk"))
+        })
+        .await;
 }

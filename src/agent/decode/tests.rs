@@ -59,7 +59,7 @@ fn brief(event: &Event) -> Option<String> {
         Event::ModelChanged { to } => format!("model:{to}"),
         Event::Compacted => "compacted".to_owned(),
         Event::Result(outcome) => result(outcome),
-        Event::Unknown { .. } => return None,
+        Event::Used(_) | Event::Unknown { .. } => return None,
         Event::Unreadable => "UNREADABLE".to_owned(),
         Event::TooLong { .. } => "TOO LONG".to_owned(),
     };
@@ -209,6 +209,30 @@ fn an_error_written_in_the_agents_name_is_no_text_of_the_agent() {
     assert!(outcome.is_error);
     assert_eq!(outcome.text, "Invalid API key · Fix external API key");
     assert_eq!(outcome.api_status, Some(401));
+}
+
+#[test]
+fn what_an_answer_used_is_told_with_its_blocks_and_at_its_end() {
+    let told: Vec<(bool, u64, u64, u64, u64)> = fixture("partial_messages")
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::Used(used) => Some((
+                used.answer.is_some() && used.model.is_some(),
+                used.tokens.input,
+                used.tokens.cache_write,
+                used.tokens.cache_read,
+                used.tokens.output,
+            )),
+            _ => None,
+        })
+        .collect();
+    let (early, last) = ((true, 1000, 2000, 3000, 1), (false, 1000, 2000, 3000, 200));
+    assert_eq!(told, [early, early, early, early, last, early, early, last]);
+    let sub = fixture("subagent");
+    let sub = sub.iter().filter(
+        |event| matches!(event, Event::Used(used) if used.parent.is_some() && !used.tokens.is_none()),
+    );
+    assert_eq!(sub.count(), 1);
 }
 
 #[test]

@@ -233,7 +233,7 @@ impl<W: Write> Agent<W> {
             Directive::AskPermission(tool) => self.ask_permission(&tool, turn),
             Directive::Cost(more) => {
                 self.cost = self.cost + more;
-                Ok(())
+                Ok(self.stream.hidden(more)?)
             }
             Directive::Sleep(time) => self.inbox.pause(time),
             Directive::WaitFor(file) => self.wait_for(&file),
@@ -261,16 +261,17 @@ impl<W: Write> Agent<W> {
     }
 
     fn say(&mut self, text: &str, turn: &mut Turn) -> Result<(), Halt> {
-        self.stream.text(text)?;
+        let cost = CALL + Usd(CHARACTER * text.chars().count() as u64);
+        self.stream.text(text, cost)?;
         text.clone_into(&mut turn.answer);
         turn.calls += 1;
-        self.cost = self.cost + CALL + Usd(CHARACTER * text.chars().count() as u64);
+        self.cost = self.cost + cost;
         Ok(())
     }
 
     fn open_tool(&mut self, name: &str, input: &Value, turn: &mut Turn) -> Result<String, Halt> {
         let tool = format!("toolu_{}", Uuid::new_v4().simple());
-        self.stream.tool_use(&tool, name, input)?;
+        self.stream.tool_use(&tool, name, input, CALL)?;
         turn.open_tool = Some(tool.clone());
         turn.calls += 1;
         self.cost = self.cost + CALL;

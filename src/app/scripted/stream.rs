@@ -83,40 +83,56 @@ impl<W: Write> Stream<W> {
     }
 
     /// A text, first piece by piece and then whole.
-    pub(super) fn text(&mut self, text: &str) -> Result<()> {
-        let message = self.begin("text")?;
+    pub(super) fn text(&mut self, text: &str, cost: Usd) -> Result<()> {
+        let message = self.begin("text", cost)?;
         let characters: Vec<char> = text.chars().collect();
         for piece in characters.chunks(PIECE) {
             let piece: String = piece.iter().collect();
             self.event(json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}}))?;
         }
-        self.block(&message, json!({"type": "text", "text": text}))?;
-        self.end("end_turn")
+        self.block(&message, json!({"type": "text", "text": text}), cost)?;
+        self.end("end_turn", cost)
     }
 
     /// A thought.
     pub(super) fn thinking(&mut self, thought: &str) -> Result<()> {
-        let message = self.begin("thinking")?;
+        let message = self.begin("thinking", Usd::ZERO)?;
         self.block(
             &message,
             json!({"type": "thinking", "thinking": thought, "signature": ""}),
+            Usd::ZERO,
         )?;
-        self.end("end_turn")
+        self.end("end_turn", Usd::ZERO)
     }
 
     /// The beginning of a tool call.
-    pub(super) fn tool_use(&mut self, tool: &str, name: &str, input: &Value) -> Result<()> {
-        let message = self.begin("tool_use")?;
+    pub(super) fn tool_use(
+        &mut self,
+        tool: &str,
+        name: &str,
+        input: &Value,
+        cost: Usd,
+    ) -> Result<()> {
+        let message = self.begin("tool_use", cost)?;
         self.block(
             &message,
             json!({"type": "tool_use", "id": tool, "name": name, "input": input}),
+            cost,
         )?;
-        self.end("tool_use")
+        self.end("tool_use", cost)
     }
 
-    fn begin(&mut self, kind: &str) -> Result<String> {
+    /// An answer of the model that shows in nothing but its cost.
+    pub(super) fn hidden(&mut self, cost: Usd) -> Result<()> {
+        self.begin("redacted", cost)?;
+        self.end("end_turn", cost)
+    }
+
+    fn begin(&mut self, kind: &str, cost: Usd) -> Result<String> {
         let message = format!("msg_{}", Uuid::new_v4().simple());
-        let start = json!({"id": message, "type": "message", "role": "assistant", "model": self.model, "content": []});
+        let start = json!({
+            "id": message, "type": "message", "role": "assistant", "model": self.model, "content": [], "usage": usage(cost),
+        });
         self.event(json!({"type": "message_start", "message": start}))?;
         self.event(
             json!({"type": "content_block_start", "index": 0, "content_block": {"type": kind}}),
@@ -124,10 +140,11 @@ impl<W: Write> Stream<W> {
         Ok(message)
     }
 
-    fn block(&mut self, message: &str, block: Value) -> Result<()> {
+    fn block(&mut self, message: &str, block: Value, cost: Usd) -> Result<()> {
         let model = self.model.clone();
         self.assistant(json!({
             "id": message, "type": "message", "role": "assistant", "model": model, "content": [block], "stop_reason": null,
+            "usage": usage(cost),
         }))
     }
 
@@ -135,9 +152,9 @@ impl<W: Write> Stream<W> {
         self.line(json!({"type": "assistant", "message": message, "parent_tool_use_id": null}))
     }
 
-    fn end(&mut self, reason: &str) -> Result<()> {
+    fn end(&mut self, reason: &str, cost: Usd) -> Result<()> {
         self.event(json!({"type": "content_block_stop", "index": 0}))?;
-        self.event(json!({"type": "message_delta", "delta": {"stop_reason": reason}}))?;
+        self.event(json!({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage(cost)}))?;
         self.event(json!({"type": "message_stop"}))
     }
 
@@ -210,6 +227,11 @@ impl<W: Write> Stream<W> {
         }
         self.line(value)
     }
+}
+
+/// The use that costs so much: a small model's input is a micro-dollar for each token.
+fn usage(cost: Usd) -> Value {
+    json!({"input_tokens": cost.0, "output_tokens": 0})
 }
 
 fn id() -> String {

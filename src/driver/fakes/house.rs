@@ -15,6 +15,7 @@ use crate::domain::samples::{ADA, GUILD, grant, person, project, rules, usd};
 use crate::domain::time::Moment;
 use crate::domain::turn_record::TurnRecord;
 use crate::domain::venue::{Place, PlaceKind};
+use crate::meter::Prices;
 use crate::store::Store;
 use crate::turn::facts::Secrets;
 
@@ -94,6 +95,7 @@ impl Lodge {
             workdir: "~/chat-{chat}".to_owned(),
             account_by: AccountBy::Project,
             provider: Provider::Own,
+            prices: Prices::default(),
             ship_env: std::collections::HashMap::new(),
             skills: super::super::skills::Skills::default(),
             keep: std::time::Duration::from_secs(30 * 24 * 60 * 60),

@@ -16,6 +16,7 @@ use crate::domain::project::Catalogue;
 use crate::domain::request::Attachment;
 use crate::domain::rules::Rules;
 use crate::domain::time::Moment;
+use crate::meter::Prices;
 use crate::sandbox::Sandbox;
 use crate::sandbox::local::{Local, LocalOptions};
 use crate::store::Store;
@@ -381,6 +382,7 @@ pub(crate) fn house(
         workdir: "~/chat-{chat}".to_owned(),
         account_by: AccountBy::Project,
         provider: Provider::Own,
+        prices: Prices::default(),
         ship_env: std::collections::HashMap::new(),
         skills: super::super::skills::Skills::default(),
         keep: std::time::Duration::from_secs(30 * 24 * 60 * 60),

@@ -368,7 +368,7 @@ fn a_receipt_says_how_else_a_turn_ended() {
     });
     assert_eq!(failed, "-# ✗ failed · 6 steps · 41 s · ≈ $0.0312 · haiku");
     let early = receipt_of(|play| play.ends(Some(1)));
-    assert_eq!(early, "-# ✗ ended early · 6 steps · 41 s · ≈ $0.00 · haiku");
+    assert_eq!(early, "-# ✗ ended early · 6 steps · 41 s · ≈ $1.00 · haiku");
 }
 
 #[test]

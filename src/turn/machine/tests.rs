@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::agent::event::{Outcome, ToolCall, ToolId};
+use crate::agent::event::{Outcome, Tokens, ToolCall, ToolId, Used};
 use crate::domain::grant::Refusal;
 use crate::domain::ids::{MemberId, SessionId, TurnId};
 use crate::turn::facts::{Secrets, TurnLimits};
@@ -307,6 +307,87 @@ fn metered(cost: u64, estimated: bool) -> Event {
     Event::Metered { cost, estimated }
 }
 
+fn used(answer: Option<&str>, tokens: Tokens) -> Told {
+    Told::Used(Used {
+        answer: answer.map(str::to_owned),
+        parent: None,
+        model: Some("claude-haiku-4-5".into()),
+        tokens,
+    })
+}
+
+#[test]
+fn an_answer_is_counted_once_however_often_its_use_is_told() {
+    let mut stage = Stage::running();
+    let input = Tokens {
+        input: 1_000,
+        output: 1,
+        ..Tokens::default()
+    };
+    let output = Tokens {
+        output: 200,
+        ..Tokens::default()
+    };
+    for told in [
+        used(Some("a"), input),
+        used(Some("a"), input),
+        used(None, output),
+        used(Some("b"), input),
+    ] {
+        assert_eq!(stage.hear(told), []);
+    }
+    let unpriced: Vec<(u64, u64)> = stage
+        .turn
+        .work()
+        .unpriced()
+        .map(|answer| (answer.tokens.input, answer.tokens.output))
+        .collect();
+    assert_eq!(unpriced, [(1_000, 200), (1_000, 1)]);
+    // The result tells the cost of all that came before it; what comes after it is told by none.
+    stage.hear(result("Done.", 5_000));
+    assert_eq!(stage.turn.work().unpriced().count(), 0);
+    stage.hear(used(Some("c"), input));
+    stage.tell(Event::Priced(Usd(700)));
+    stage.tell(Event::Ended(Some(1)));
+    assert_eq!(stage.close(), (Usd(5_700), true));
+}
+
+#[test]
+fn a_result_whose_total_leaves_out_what_was_used_tells_no_cost() {
+    let mut stage = Stage::running();
+    stage.hear(used(
+        Some("a"),
+        Tokens {
+            input: 1_000,
+            ..Tokens::default()
+        },
+    ));
+    stage.hear(result("", 0));
+    assert_eq!(stage.turn.work().unpriced().count(), 1);
+    stage.tell(Event::Ended(Some(1)));
+    assert_eq!(stage.close(), (HOLD, true));
+}
+
+#[test]
+fn an_end_without_any_word_of_the_cost_costs_the_hold_once_the_model_answered() {
+    let mut stage = Stage::running();
+    stage.hear(says("Hello."));
+    stage.tell(Event::Ended(Some(1)));
+    assert_eq!(stage.close(), (HOLD, true));
+    let mut silent = Stage::running();
+    silent.tell(Event::Ended(Some(1)));
+    assert_eq!(silent.close(), (Usd::ZERO, true));
+}
+
+#[test]
+fn a_total_that_cannot_be_is_not_believed_and_admins_are_told() {
+    let mut stage = Stage::running();
+    stage.hear(result("Done.", u64::MAX));
+    let effects = stage.tell(Event::Ended(Some(0)));
+    assert!(matches!(effects[0], Effect::Alarm(_)), "{effects:?}");
+    assert_eq!(stage.close(), (HOLD, true));
+}
+
 #[test]
 fn the_stream_counts_as_the_start_when_the_news_of_it_is_lost() {
     let mut stage = Stage::held(facts());
@@ -365,7 +446,7 @@ fn a_run_that_somebody_else_killed_ends_with_its_last_words() {
     stage.tell(Event::Ended(Some(137)));
     assert_eq!(stage.end(), &End::Failed(Failure::Killed));
     assert_eq!(stage.turn.text(), "I begin.");
-    assert_eq!(stage.close(), (Usd::ZERO, true));
+    assert_eq!(stage.close(), (HOLD, true));
 }
 
 #[test]
@@ -971,6 +1052,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         1 => Just(Event::Steered { id: "m".into(), line: "{}".into() }),
         1 => Just(Event::NotSaid("m".into())),
         1 => (0..9u64).prop_map(|cost| metered(cost, cost > 4)),
+        1 => (0..9u64).prop_map(|cost| Event::Priced(Usd(cost))),
         1 => Just(Event::Complained("already in use".into())),
         1 => Just(Event::Ended(Some(1))),
         1 => Just(Event::Shrank),
