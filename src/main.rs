@@ -8,5 +8,6 @@ use innkeeper::app::cli::Cli;
 use innkeeper::app::commands;
 
 fn main() -> ExitCode {
-    commands::execute(Cli::parse().into_command())
+    let command = Cli::parse().into_command();
+    commands::execute(command.unwrap_or_else(|error| error.exit()))
 }

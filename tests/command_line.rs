@@ -81,6 +81,12 @@ fn invite_prints_the_address_alone_and_ends_with_0() {
 fn what_cannot_be_used_ends_with_2_and_a_sentence_on_standard_error() {
     let folder = tempfile::tempdir().unwrap();
     let no_token = [("INNKEEPER_DISCORD__TOKEN", "hush")];
+    let placeholder = [
+        ("INNKEEPER_DISCORD__TOKEN", "put-the-bot-token-here"),
+        ("INNKEEPER_DISCORD__GUILDS", "7"),
+        ("INNKEEPER_DISCORD__OWNERS", "8"),
+        ("INNKEEPER_SANDBOX__BACKEND", "local"),
+    ];
     let cases = [
         (
             ["invite", "--config", "nowhere.toml"].as_slice(),
@@ -89,6 +95,16 @@ fn what_cannot_be_used_ends_with_2_and_a_sentence_on_standard_error() {
         ),
         (&["invite"], &[], "discord.token is missing"),
         (&["invite"], &no_token, "discord.token is no bot's token"),
+        (
+            &["--config", "nowhere.toml", "store", "check"],
+            &[],
+            "nowhere.toml: does not exist",
+        ),
+        (
+            &["run"],
+            &placeholder,
+            "discord.token is still the example's placeholder",
+        ),
         (&["serve"], &[], "unrecognized subcommand"),
     ];
     for (words, variables, expected) in cases {
@@ -97,5 +113,22 @@ fn what_cannot_be_used_ends_with_2_and_a_sentence_on_standard_error() {
         assert!(ended.err.contains(expected), "{words:?}: {}", ended.err);
         assert_eq!(ended.out, "", "{words:?}");
         assert!(!ended.err.contains("hush"), "{}", ended.err);
+    }
+}
+
+#[test]
+fn a_store_or_a_file_that_is_not_there_is_told_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases = [
+        (
+            ["store", "import", "nofile"].as_slice(),
+            "nofile cannot be read: ",
+        ),
+        (&["store", "check"], "there is no store at data/store\n"),
+    ];
+    for (words, expected) in cases {
+        let ended = innkeeper(folder.path(), words, &[]);
+        assert_eq!(ended.code, 1, "{words:?}");
+        assert!(ended.err.starts_with(expected), "{words:?}: {}", ended.err);
     }
 }

@@ -310,6 +310,7 @@ fn rules() -> Arc<Rules> {
         admin_channel: None,
         channels: Vec::new(),
         models: vec!["haiku".to_owned()],
+        families: vec!["haiku".to_owned()],
         zone: jiff::tz::TimeZone::UTC,
         limits: Limits {
             budget: Usd::ZERO,

@@ -4,7 +4,7 @@ use crate::domain::budget::{budget_of, level_of, visible_projects};
 use crate::domain::grant::Level;
 use crate::domain::guest::Person;
 use crate::domain::ids::MemberId;
-use crate::domain::model::families_of;
+use crate::domain::model::{choose, families_of};
 use crate::present::office_people::{self as words, AboutGuest, ProjectLine};
 use crate::store::StoreError;
 
@@ -99,6 +99,11 @@ impl Office {
             Ok(models) => models,
             Err(wrong) => return words::no_family(&wrong),
         };
+        let known = &self.rules.families;
+        let is_unknown = |name: &&String| choose(Some(name), known).is_none();
+        if let Some(wrong) = models.iter().flatten().find(is_unknown) {
+            return words::unknown_family(wrong, known);
+        }
         let changed = self.store.guest(member).and_then(|guest| {
             let before = guest.models.clone();
             self.note(

@@ -28,18 +28,19 @@ impl Office {
     fn used_by(&self, person: &Person) -> Result<Reply, StoreError> {
         let known = self.known(person)?;
         let month = self.month();
-        let text = say::usage(&MonthOfUse {
-            month,
-            projects: &self.store.spent_by_project(person.member, month)?,
-            total: self.store.guest_total(person.member, month)?,
-            budget: budget_of(&self.facts(person, &known)),
-            resets: month.ends_at(&self.rules.zone),
-        });
         let entries = self.store.entries(&EntryFilter {
             month: Some(month),
             member: Some(person.member),
             project: None,
         })?;
+        let text = say::usage(&MonthOfUse {
+            month,
+            projects: &self.store.spent_by_project(person.member, month)?,
+            total: self.store.guest_total(person.member, month)?,
+            estimated: entries.iter().any(|entry| entry.estimated),
+            budget: budget_of(&self.facts(person, &known)),
+            resets: month.ends_at(&self.rules.zone),
+        });
         Ok(self.with_picture(text, month, &entries))
     }
 

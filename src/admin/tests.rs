@@ -266,7 +266,10 @@ async fn me_and_usage_tell_what_is_left() {
         .unwrap();
     let text = office.me(&ada());
     shows(&text, "- `site` · **chat** · until it is revoked");
-    shows(&text, "$3.9688 left of $5.00, starts anew <t:1796083200:R>");
+    shows(
+        &text,
+        "$3.9688 left of $5.00 ($1.00 held for running turns), starts anew <t:1796083200:R>",
+    );
     shows(
         &text,
         "Last refusal (<t:1794744000:R>): No grant on `shop`.",
@@ -277,7 +280,10 @@ async fn me_and_usage_tell_what_is_left() {
         "- `site`: $0.0312 spent, $1.00 held for running turns",
     );
     tokio::time::advance(20 * DAY).await;
-    shows(&office.usage(&ada()).text, "Your 2026-12: $0.00 spent\n");
+    shows(
+        &office.usage(&ada()).text,
+        "In December 2026 you spent $0.00.\n",
+    );
     shows(&office.me(&owner()), "You are an **owner**");
     shows(&office.me(&admin()), "You are an **admin**");
 }
@@ -457,6 +463,10 @@ async fn a_guests_models_are_set_and_taken_back() {
     for wrong in ["--model", "a/b", "a b c d e f g h i j k"] {
         shows(&act(Some(wrong)).await, "is no model family");
     }
+    shows(
+        &act(Some("haiku gpt")).await,
+        "I know no model `gpt`. Known are `haiku`, `sonnet`, `opus`;",
+    );
     shows(&act(None).await, "may now use haiku, sonnet. Before: opus");
     assert_eq!(office.store.guest(ADA).unwrap().models, None);
 }
@@ -529,7 +539,7 @@ async fn spending_is_told_by_guest_project_and_month_with_a_picture() {
     assert!(none.files.is_empty());
     shows(&spend(None, None, Some("soon")).await.text, "is no month");
     let own = office.usage(&ada());
-    shows(&own.text, "Your 2026-11: $0.75 spent");
+    shows(&own.text, "In November 2026 you spent $0.75");
     assert_eq!(own.files.len(), 1);
 }
 

@@ -195,7 +195,7 @@ pub fn local(settings: &Settings, command: &mut String) -> Result<Local, Sandbox
 }
 
 /// The homes of local accounts lie beside the store.
-fn homes(store: &Path) -> PathBuf {
+pub fn homes(store: &Path) -> PathBuf {
     store.parent().unwrap_or(Path::new(".")).join("sandbox")
 }
 
@@ -276,6 +276,9 @@ fn listen_again(configured: SocketAddr, store: &Store) -> Result<SocketAddr, Sto
         _ => configured,
     })
 }
+
+/// Discord itself.
+pub const DEFAULT_DISCORD: &str = "https://discord.com";
 
 /// The provider that the agent knows by itself.
 pub const DEFAULT_PROVIDER: &str = "https://api.anthropic.com";

@@ -4,13 +4,16 @@
 //! findings never hold a secret.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Serialize, Serializer};
 
 use crate::domain::ids::GuildId;
 
-use super::cli::Exit;
+use super::build::DEFAULT_DISCORD;
+use super::cli::{self, Exit};
 use super::config::{Backend, Credential, Faults, Settings};
 
 /// What a finding is about.
@@ -107,13 +110,17 @@ impl Finding {
     }
 }
 
-/// Returns how the program ends after these findings: as the first fault says.
+/// Returns how the program ends after these findings: as the first fault says that a person has to mend before another start
+/// is of use, else as any fault does.
 pub fn exit(findings: &[Finding]) -> Exit {
-    findings
-        .iter()
-        .find_map(|finding| match finding.state {
-            State::Fault(exit) => Some(exit),
-            State::Ok | State::Warning => None,
+    let faults = findings.iter().filter_map(|finding| match finding.state {
+        State::Fault(exit) => Some(exit),
+        State::Ok | State::Warning => None,
+    });
+    faults
+        .reduce(|first, next| match first {
+            Exit::Failed => next,
+            _ => first,
         })
         .unwrap_or(Exit::Done)
 }
@@ -169,6 +176,7 @@ pub fn configuration(settings: &Settings) -> Vec<Finding> {
             count(settings.catalogue.0.len(), "project"),
         ),
     )];
+    findings.extend(secrets(settings));
     findings.extend(projects(settings));
     findings.extend(confinement(settings));
     findings.extend(provider(settings));
@@ -219,6 +227,88 @@ fn count(number: usize, thing: &str) -> String {
         1 => format!("1 {thing}"),
         _ => format!("{number} {thing}s"),
     }
+}
+
+/// Finds secrets that cannot be any: what the example holds in their place, or no token of Discord's.
+fn secrets(settings: &Settings) -> Vec<Finding> {
+    let places = &settings.places;
+    let token = &settings.discord.token;
+    let mut given = vec![(&places.token, token)];
+    if let Some(Credential::ApiKey(key)) = &settings.provider.credential {
+        given.push((&places.provider_key, key));
+    }
+    let mut findings: Vec<Finding> = given
+        .into_iter()
+        .filter(|(_, secret)| is_placeholder(secret))
+        .map(|(place, _)| {
+            Finding::fault(
+                Area::Configuration,
+                Exit::Unusable,
+                format!("{place} is still the example's placeholder"),
+                "put the real one there, or into a file of its own that the key ending in _file names",
+            )
+        })
+        .collect();
+    // Another Discord than the real one, such as the stand-in, decides by itself what a token is.
+    let is_real = settings.discord.api_url == DEFAULT_DISCORD;
+    if is_real && !is_placeholder(token) && cli::invite(token).is_none() {
+        findings.push(Finding::fault(
+            Area::Configuration,
+            Exit::Unusable,
+            cli::no_token(&places.token),
+            "choose Reset Token there if it is not shown any more",
+        ));
+    }
+    findings
+}
+
+/// Returns whether a secret is one of the example's.
+fn is_placeholder(secret: &SecretString) -> bool {
+    let text = secret.expose_secret();
+    text.starts_with("put-the-") && text.ends_with("-here")
+}
+
+/// Says whether the provider takes the key, by its answer to a question that costs nothing.
+pub fn provider_key(answer: &Answer<()>, settings: &Settings) -> Finding {
+    let (place, url) = (&settings.places.provider_key, &settings.provider.base_url);
+    match answer {
+        Answer::Given(()) => Finding::ok(Area::Agent, "the provider takes the key"),
+        Answer::Refused(status @ (401 | 403)) => Finding::fault(
+            Area::Agent,
+            Exit::Failed,
+            format!("the provider at {url} refuses the key (status {status}): turns will fail"),
+            format!("put a valid key into {place}, or correct provider.base_url"),
+        ),
+        Answer::Refused(status) => Finding::warning(
+            Area::Agent,
+            format!("the provider at {url} answers with status {status} when asked for its models"),
+            "look whether provider.base_url is right, and try again",
+        ),
+        Answer::Away(why) => Finding::warning(
+            Area::Agent,
+            format!("the provider at {url} cannot be reached: {why}"),
+            "look whether provider.base_url is right, and whether this machine reaches it",
+        ),
+    }
+}
+
+/// Says which of the files that hold secrets others can read, by the mode of each.
+pub fn readable_secrets(files: &[(PathBuf, u32)]) -> Vec<Finding> {
+    files
+        .iter()
+        .filter(|(_, mode)| mode & 0o077 != 0)
+        .map(|(file, mode)| {
+            let file = file.display();
+            Finding::warning(
+                Area::Configuration,
+                format!(
+                    "{file} holds a secret, and others than its owner may use it (mode {:03o})",
+                    mode & 0o777
+                ),
+                format!("chmod 600 {file}"),
+            )
+        })
+        .collect()
 }
 
 fn projects(settings: &Settings) -> Vec<Finding> {
@@ -360,6 +450,8 @@ pub struct DiscordAnswers {
     pub application_flags: Answer<u64>,
     /// `GET /guilds/{id}` of each configured server: its name.
     pub guilds: Vec<(GuildId, Answer<String>)>,
+    /// Where the token is given, for people.
+    pub token_place: String,
 }
 
 /// Flags of an application that may read messages: granted by Discord, or switched on for a bot in few servers
@@ -371,7 +463,7 @@ const FEW_STARTS: u32 = 20;
 
 /// Says what Discord's answers mean. A wrong token makes every other answer meaningless.
 pub fn discord(answers: &DiscordAnswers) -> Vec<Finding> {
-    let mut findings = vec![identity(&answers.me)];
+    let mut findings = vec![identity(&answers.me, &answers.token_place)];
     if matches!(answers.me, Answer::Given(_)) {
         findings.push(message_content(&answers.application_flags));
         findings.push(session_starts(&answers.session_starts));
@@ -380,14 +472,16 @@ pub fn discord(answers: &DiscordAnswers) -> Vec<Finding> {
     findings
 }
 
-fn identity(me: &Answer<String>) -> Finding {
+fn identity(me: &Answer<String>, place: &str) -> Finding {
     match me {
         Answer::Given(name) => Finding::ok(Area::Discord, format!("the token is that of {name:?}")),
         Answer::Refused(401) => Finding::fault(
             Area::Discord,
             Exit::DiscordRefuses,
             "Discord refuses the token",
-            "in the Developer Portal, page Bot, choose Reset Token and put the new one into discord.token",
+            format!(
+                "in the Developer Portal, page Bot, choose Reset Token and put the new one into {place}"
+            ),
         ),
         other => unanswered("who the bot is", other),
     }
@@ -463,9 +557,11 @@ mod tests {
     use super::*;
     use crate::app::config::{Config, Sources};
 
+    const TOKEN: &str = "MTE1NjI3ODkwMTIzNDU2Nzg5MA.x.y";
+
     fn given(variables: &[(&str, &str)]) -> Settings {
         let least = [
-            ("DISCORD__TOKEN", "A.B.C"),
+            ("DISCORD__TOKEN", TOKEN),
             ("DISCORD__GUILDS", "7"),
             ("DISCORD__OWNERS", "8"),
             ("SANDBOX__BACKEND", "open-terminal"),
@@ -494,6 +590,81 @@ mod tests {
             }),
             application_flags: Answer::Given(1 << 19 | 1 << 23),
             guilds: vec![(GuildId(7), Answer::Given("Demo".to_owned()))],
+            token_place: "config/token (discord.token_file)".to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_secret_is_told_by_its_place() {
+        let example = configuration(&given(&[
+            ("DISCORD__TOKEN", "put-the-bot-token-here"),
+            ("PROVIDER__API_KEY", "put-the-provider-key-here"),
+        ]));
+        let text = to_text(&example);
+        for key in ["discord.token", "provider.api_key"] {
+            let told = format!("fault    Configuration: {key} is still the example's placeholder");
+            assert!(text.contains(&told), "{text}");
+        }
+        assert_eq!(exit(&example), Exit::Unusable);
+        let odd = configuration(&given(&[("DISCORD__TOKEN", "hush")]));
+        let text = to_text(&odd);
+        assert!(
+            text.contains(&cli::no_token("discord.token")) && !text.contains("hush"),
+            "{text}"
+        );
+        assert_eq!(exit(&odd), Exit::Unusable);
+        let elsewhere = given(&[
+            ("DISCORD__TOKEN", "hush"),
+            ("DISCORD__API_URL", "http://127.0.0.1:7800"),
+        ]);
+        assert_eq!(exit(&configuration(&elsewhere)), Exit::Done);
+    }
+
+    #[test]
+    fn what_the_provider_says_to_the_key_is_told() {
+        let settings = given(&[]);
+        let told = |answer| provider_key(&answer, &settings);
+        assert_eq!(told(Answer::Given(())).state, State::Ok);
+        let refused = told(Answer::Refused(401));
+        insta::assert_snapshot!(to_text(&[refused.clone()]), @r"
+        fault    Agent: the provider at https://api.anthropic.com refuses the key (status 401): turns will fail
+                 → put a valid key into provider.api_key, or correct provider.base_url
+        ");
+        assert_eq!(refused.state, State::Fault(Exit::Failed));
+        assert_eq!(told(Answer::Refused(404)).state, State::Warning);
+        let away = told(Answer::Away("no route".to_owned()));
+        assert!(away.what.ends_with("cannot be reached: no route"));
+        assert_eq!(away.state, State::Warning);
+    }
+
+    #[test]
+    fn a_secret_that_others_can_read_is_told() {
+        let files = [("own", 0o100_600), ("open", 0o100_644)]
+            .map(|(name, mode)| (PathBuf::from(name), mode));
+        insta::assert_snapshot!(to_text(&readable_secrets(&files)), @r"
+        warning  Configuration: open holds a secret, and others than its owner may use it (mode 644)
+                 → chmod 600 open
+        ");
+    }
+
+    #[test]
+    fn what_only_a_person_can_mend_decides_how_the_program_ends() {
+        let fault = |exit| Finding::fault(Area::Store, exit, "broken", "mend it");
+        let table = [
+            (vec![], Exit::Done),
+            (vec![Exit::Failed], Exit::Failed),
+            (
+                vec![Exit::Failed, Exit::DiscordRefuses],
+                Exit::DiscordRefuses,
+            ),
+            (
+                vec![Exit::Store, Exit::Failed, Exit::DiscordRefuses],
+                Exit::Store,
+            ),
+        ];
+        for (faults, expected) in table {
+            let findings: Vec<Finding> = faults.into_iter().map(fault).collect();
+            assert_eq!(exit(&findings), expected, "{findings:?}");
         }
     }
 
@@ -584,6 +755,7 @@ mod tests {
             ..answers()
         });
         assert_eq!(findings.len(), 1);
+        assert!(to_text(&findings).contains("into config/token (discord.token_file)"));
         assert_eq!(exit(&findings), Exit::DiscordRefuses);
     }
 

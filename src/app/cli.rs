@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use secrecy::SecretString;
 
 use crate::discord::own_id;
@@ -48,7 +49,7 @@ impl From<Exit> for ExitCode {
 
 /// Lets a Discord server's people work with a coding agent, within granted projects and monthly budgets.
 #[derive(Debug, Parser)]
-#[command(name = "innkeeper", version, args_conflicts_with_subcommands = true)]
+#[command(name = "innkeeper", version)]
 pub struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -57,9 +58,26 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Returns what is to be done: serving, where nothing else was said.
-    pub fn into_command(self) -> Command {
-        self.command.unwrap_or(Command::Run(self.config))
+    /// Returns what is to be done: serving, where nothing else was said. The configuration may be named before the command
+    /// as well as after it.
+    pub fn into_command(self) -> Result<Command, clap::Error> {
+        let Some(mut command) = self.command else {
+            return Ok(Command::Run(self.config));
+        };
+        let Some(file) = self.config.config else {
+            return Ok(command);
+        };
+        let taken = match &mut command {
+            Command::Run(args) | Command::Invite(args) => &mut args.config,
+            Command::Check(args) => &mut args.config.config,
+            Command::Store(args) => &mut args.config,
+            _ => {
+                let what = "this command takes no --config";
+                return Err(Cli::command().error(ErrorKind::ArgumentConflict, what));
+            }
+        };
+        taken.get_or_insert(file);
+        Ok(command)
     }
 }
 
@@ -112,7 +130,7 @@ pub struct CheckArgs {
 #[derive(Args, Debug, PartialEq, Eq)]
 pub struct DemoArgs {
     /// Where the page is served; port 0 lets the machine choose
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = address)]
     pub listen: SocketAddr,
     /// Keep what the demo stores in this directory [default: one that is removed at the end]
     #[arg(long, value_name = "DIR")]
@@ -137,8 +155,8 @@ pub enum DemoAgent {
 /// What `standin` is given.
 #[derive(Args, Debug, PartialEq, Eq)]
 pub struct StandinArgs {
-    /// Where to listen
-    #[arg(long, value_name = "ADDR")]
+    /// Where to listen, for example 127.0.0.1:7800
+    #[arg(long, value_name = "ADDR", value_parser = address)]
     pub listen: SocketAddr,
     /// The servers, channels and people to begin with, as JSON [default: the demo's]
     #[arg(long, value_name = "FILE")]
@@ -173,6 +191,11 @@ pub enum StoreVerb {
     Check,
 }
 
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse()
+        .map_err(|_| "give an address and a port, for example 127.0.0.1:7800".to_owned())
+}
+
 /// What the bot may do on a server: see channels, speak in them and in threads, open public threads, attach files,
 /// embed links, read the history, add reactions. Never more.
 const PERMISSIONS: u64 = 309_237_763_136;
@@ -188,13 +211,18 @@ pub fn invite(token: &SecretString) -> Option<String> {
     ))
 }
 
+/// Says that what is given at this place invites nobody.
+pub fn no_token(place: &str) -> String {
+    format!("{place} is no bot's token: copy it from the Developer Portal, page Bot")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn parse(line: &str) -> Result<Command, clap::Error> {
         let words = std::iter::once("innkeeper").chain(line.split_whitespace());
-        Cli::try_parse_from(words).map(Cli::into_command)
+        Cli::try_parse_from(words).and_then(Cli::into_command)
     }
 
     fn config(file: &str) -> ConfigArgs {
@@ -205,7 +233,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_sound() {
-        use clap::CommandFactory;
         Cli::command().debug_assert();
     }
 
@@ -230,6 +257,10 @@ mod tests {
             parse("invite --config a").unwrap(),
             Command::Invite(config("a"))
         );
+        assert_eq!(
+            parse("--config a invite").unwrap(),
+            Command::Invite(config("a"))
+        );
         let store = |file: Option<&str>, verb| {
             Command::Store(StoreArgs {
                 config: file.map(PathBuf::from),
@@ -246,6 +277,10 @@ mod tests {
             store(Some("a"), StoreVerb::Import { file })
         );
         assert_eq!(parse("store check").unwrap(), store(None, StoreVerb::Check));
+        assert_eq!(
+            parse("--config a store check").unwrap(),
+            store(Some("a"), StoreVerb::Check)
+        );
     }
 
     #[cfg(feature = "standin")]
@@ -272,6 +307,9 @@ mod tests {
             Ok(Command::Standin(_))
         ));
         assert!(parse("standin").is_err());
+        assert!(parse("--config a demo").is_err());
+        let odd = parse("standin --listen 99").unwrap_err().to_string();
+        assert!(odd.contains("for example 127.0.0.1:7800"), "{odd}");
     }
 
     #[test]
@@ -288,7 +326,7 @@ mod tests {
             "run",
         ];
         let line = ["innkeeper", "scripted-agent"].into_iter().chain(words);
-        let command = Cli::try_parse_from(line).unwrap().into_command();
+        let command = Cli::try_parse_from(line).unwrap().into_command().unwrap();
         let words = words.map(str::to_owned).to_vec();
         assert_eq!(command, Command::ScriptedAgent { words });
     }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::store::{Store, StoreError};
@@ -92,13 +92,12 @@ fn examine(args: CheckArgs) -> Exit {
 }
 
 fn invite(args: ConfigArgs) -> Result<Exit, Faults> {
-    let token = Config::read(&Sources::of_process(args.config))?.token()?;
+    let config = Config::read(&Sources::of_process(args.config))?;
+    let token = config.token()?;
     Ok(match cli::invite(&token) {
         Some(address) => say(&format!("{address}\n")),
         None => {
-            complain(
-                "discord.token is no bot's token: copy it from the Developer Portal, page Bot",
-            );
+            complain(&cli::no_token(&config.token_place()));
             Exit::Unusable
         }
     })
@@ -124,26 +123,46 @@ fn keep(args: StoreArgs) -> Exit {
     }
 }
 
-fn export(path: &Path, file: &Path) -> Result<String, StoreError> {
+/// Why the store could not be carried in or out.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unkept {
+    /// The store itself.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// There is none.
+    #[error("there is no store at {}", .0.display())]
+    NoStore(PathBuf),
+    /// The file that it is carried from.
+    #[error("{} cannot be read: {}", .0.display(), .1)]
+    From(PathBuf, io::Error),
+    /// The file that it is carried to.
+    #[error("{} cannot be written: {}", .0.display(), .1)]
+    To(PathBuf, io::Error),
+}
+
+fn export(path: &Path, file: &Path) -> Result<String, Unkept> {
     let store = existing(path)?;
     let count = if file == Path::new("-") {
         store.export(BufWriter::new(io::stdout().lock()))?
     } else {
-        let mut to = BufWriter::new(File::create(file)?);
+        let failed = |error| Unkept::To(file.to_owned(), error);
+        let mut to = BufWriter::new(File::create(file).map_err(failed)?);
         let count = store.export(&mut to)?;
         to.into_inner()
-            .map_err(io::IntoInnerError::into_error)?
-            .sync_all()?;
+            .map_err(io::IntoInnerError::into_error)
+            .and_then(|file| file.sync_all())
+            .map_err(failed)?;
         count
     };
     Ok(format!("{count} records exported"))
 }
 
-fn import(path: &Path, file: &Path) -> Result<String, StoreError> {
+fn import(path: &Path, file: &Path) -> Result<String, Unkept> {
     let count = if file == Path::new("-") {
         Store::import(path, io::stdin().lock())?
     } else {
-        Store::import(path, BufReader::new(File::open(file)?))?
+        let from = File::open(file).map_err(|error| Unkept::From(file.to_owned(), error))?;
+        Store::import(path, BufReader::new(from))?
     };
     Ok(format!("{count} records imported"))
 }
@@ -162,24 +181,22 @@ fn check_store(path: &Path) -> Exit {
 }
 
 /// Opens a store that is there: to look at one that is not would make it.
-pub(super) fn existing(path: &Path) -> Result<Store, StoreError> {
+pub(super) fn existing(path: &Path) -> Result<Store, Unkept> {
     if path.exists() {
-        return Store::open(path);
+        return Ok(Store::open(path)?);
     }
-    let what = format!("there is no store at {}", path.display());
-    Err(StoreError::Disk(io::Error::new(
-        io::ErrorKind::NotFound,
-        what,
-    )))
+    Err(Unkept::NoStore(path.to_owned()))
 }
 
-fn stored(error: &StoreError) -> Exit {
+fn stored(error: &Unkept) -> Exit {
     complain(&error.to_string());
     match error {
-        StoreError::InUse(_)
-        | StoreError::Future { .. }
-        | StoreError::Damaged(_)
-        | StoreError::Unreadable { .. } => Exit::Store,
+        Unkept::Store(
+            StoreError::InUse(_)
+            | StoreError::Future { .. }
+            | StoreError::Damaged(_)
+            | StoreError::Unreadable { .. },
+        ) => Exit::Store,
         _ => Exit::Failed,
     }
 }

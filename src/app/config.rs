@@ -24,7 +24,7 @@ use serde::de::DeserializeOwned;
 pub use fault::{Fault, Faults};
 pub use settings::{
     AccountPer, Backend, Credential, DiscordSettings, LogFormat, ObserveSettings, PriceOverride,
-    ProviderSettings, SandboxSettings, Settings,
+    ProviderSettings, SandboxSettings, SecretPlaces, Settings,
 };
 
 use sections::{
@@ -96,7 +96,7 @@ impl std::fmt::Debug for Config {
 
 impl Config {
     /// Reads file and environment. Faults: a named file that is missing, text that is no TOML, unknown sections and
-    /// keys, values of the wrong kind (the first of each section).
+    /// keys, values of the wrong kind (the first of each section). With them come those of the sections that could be read.
     pub fn read(sources: &Sources) -> Result<Config, Faults> {
         let file = &sources.file;
         if sources.named && !file.is_file() {
@@ -119,10 +119,13 @@ impl Config {
             .environment
             .iter()
             .filter_map(|(name, _)| fault::single_underscore(name));
+        let faults: Vec<Fault> = unknown.chain(slips).collect();
         Reader {
             figment: &figment,
             file,
-            faults: unknown.chain(slips).collect(),
+            is_complete: faults.is_empty(),
+            faults,
+            unread: Vec::new(),
         }
         .config(sources)
     }
@@ -135,6 +138,11 @@ impl Config {
     /// Returns where the store lies.
     pub fn store_path(&self) -> Result<PathBuf, Faults> {
         examine::Examination::new(self).only_store()
+    }
+
+    /// Returns where the bot's token is given, for people.
+    pub fn token_place(&self) -> String {
+        examine::Examination::new(self).token_place()
     }
 
     /// Returns the bot's token.
@@ -156,6 +164,10 @@ struct Reader<'a> {
     figment: &'a Figment,
     file: &'a Path,
     faults: Vec<Fault>,
+    /// Whether everything that was given stands in a section that is known.
+    is_complete: bool,
+    /// Sections that could not be read.
+    unread: Vec<&'static str>,
 }
 
 impl Reader<'_> {
@@ -174,13 +186,17 @@ impl Reader<'_> {
             file: self.file.to_owned(),
             home: sources.home.clone(),
         };
-        match self.faults.is_empty() {
-            true => Ok(config),
-            false => Err(Faults(self.faults)),
+        if self.faults.is_empty() {
+            return Ok(config);
         }
+        if self.is_complete {
+            let others = examine::Examination::new(&config).faults_outside(&self.unread);
+            self.faults.extend(others);
+        }
+        Err(Faults(self.faults))
     }
 
-    fn section<T: DeserializeOwned + Default>(&mut self, name: &str) -> T {
+    fn section<T: DeserializeOwned + Default>(&mut self, name: &'static str) -> T {
         let Ok(value) = self.figment.find_value(name) else {
             return T::default();
         };
@@ -189,6 +205,7 @@ impl Reader<'_> {
                 .into_iter()
                 .map(|error| Fault::shape(name, &error, self.figment, self.file));
             self.faults.extend(faults);
+            self.unread.push(name);
             T::default()
         })
     }

@@ -20,7 +20,6 @@ use crate::driver::clock::{Clock as _, SystemClock};
 use crate::standin::{Standin, World};
 use crate::store::Store;
 
-use super::build;
 use super::cli::{DemoAgent, DemoArgs, Exit, StandinArgs};
 use super::commands::{complain, failed, log, on_runtime, say};
 use super::config::{Config, Settings, Sources};
@@ -90,10 +89,6 @@ async fn play(args: DemoArgs) -> anyhow::Result<()> {
         .with_context(|| format!("could not listen on {}", args.listen))?;
     let settings = place.settings(&standin.url(), &token, guild, &people, args.agent)?;
     log(&settings)?;
-    let mut command = settings.agent.command.clone();
-    if let Some(line) = build::local(&settings, &mut command)?.describe() {
-        complain(&format!("note: {line}"));
-    }
     let store = Store::open(&settings.store)?;
     let books = store.clone();
     furnish(&store, &people).await?;
@@ -111,7 +106,7 @@ async fn play(args: DemoArgs) -> anyhow::Result<()> {
         }
     } else {
         say(&format!(
-            "innkeeper demo: open {} in a browser, be ada in #data, and write: @innkeeper plot something\n",
+            "innkeeper demo: open {} in a browser; as ada, in #data, write: @innkeeper plot something\n",
             standin.url()
         ));
         tokio::signal::ctrl_c()

@@ -1,5 +1,6 @@
 //! Asks everything that `innkeeper check` looks at: store, sandbox, agent, Discord.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -8,14 +9,15 @@ use crate::discord::{Discord, RestError};
 use crate::domain::ids::AccountId;
 use crate::domain::project::{Project, Workspace};
 use crate::driver::gate;
+use crate::meter::{self, Greeting};
 use crate::sandbox::{Confinement, Exec, Probe, Sandbox, SandboxError, shell};
 use crate::store::{Store, StoreError};
 
 use super::build;
 use super::check::{self, Answer, Area, DiscordAnswers, Finding, SessionStarts};
 use super::cli::Exit;
-use super::commands;
-use super::config::{AccountPer, Backend, Settings};
+use super::commands::{self, Unkept};
+use super::config::{AccountPer, Backend, Credential, Settings};
 use super::run;
 
 /// The account in which the sandbox is tried; nobody's chat ever runs there.
@@ -27,10 +29,44 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Looks at everything. The order is that in which a person would mend things.
 pub async fn everything(settings: &Settings) -> Vec<Finding> {
     let mut findings = check::configuration(settings);
+    // Who knows already that a secret is none asks nobody with it.
+    let is_sound = check::exit(&findings) == Exit::Done;
+    findings.extend(secret_files(settings));
     findings.push(store(settings));
     findings.extend(sandbox(settings).await);
-    findings.extend(discord(settings).await);
+    if is_sound {
+        findings.extend(provider(settings).await);
+        findings.extend(discord(settings).await);
+    }
     findings
+}
+
+fn secret_files(settings: &Settings) -> Vec<Finding> {
+    let modes: Vec<_> = settings
+        .secret_files
+        .iter()
+        .filter_map(|file| {
+            let metadata = std::fs::metadata(file).ok()?;
+            Some((file.clone(), metadata.permissions().mode()))
+        })
+        .collect();
+    check::readable_secrets(&modes)
+}
+
+/// Asks the provider whether it takes the key; of a subscription's token it is not asked, since that is the agent's own.
+async fn provider(settings: &Settings) -> Option<Finding> {
+    let Some(Credential::ApiKey(key)) = &settings.provider.credential else {
+        return None;
+    };
+    let asked = meter::greet(&settings.provider.base_url, key);
+    let answer = match tokio::time::timeout(PATIENCE, asked).await {
+        Ok(Ok(Greeting::Taken)) => Answer::Given(()),
+        Ok(Ok(Greeting::Refused(status))) => Answer::Refused(status),
+        Ok(Ok(Greeting::Away(why))) => Answer::Away(why),
+        Ok(Err(error)) => Answer::Away(error.to_string()),
+        Err(_) => Answer::Away(format!("it said nothing for {PATIENCE:?}")),
+    };
+    Some(check::provider_key(&answer, settings))
 }
 
 fn store(settings: &Settings) -> Finding {
@@ -54,7 +90,7 @@ fn store(settings: &Settings) -> Finding {
                 "restore the directory from a backup; `innkeeper store check` lists everything",
             ),
         },
-        Err(StoreError::InUse(_)) => Finding::ok(Area::Store, "in use, bot alive"),
+        Err(Unkept::Store(StoreError::InUse(_))) => Finding::ok(Area::Store, "in use, bot alive"),
         Err(error) => Finding::fault(
             Area::Store,
             Exit::Store,
@@ -73,11 +109,9 @@ async fn sandbox(settings: &Settings) -> Vec<Finding> {
     let account = AccountId(TRIAL.to_owned());
     match tokio::time::timeout(PATIENCE, sandbox.probe(&account)).await {
         Ok(Ok(probe)) => {
-            let mut findings = vec![Finding::ok(
-                Area::Sandbox,
-                format!("the sandbox works, accounts live in {}", probe.home),
-            )];
+            let mut findings = vec![Finding::ok(Area::Sandbox, works(settings, &probe))];
             findings.push(confinement(settings, &probe));
+            findings.extend(plain_processes(settings));
             findings.push(agent(&*sandbox, &account, &command).await);
             findings.extend(folders(settings, &*sandbox).await);
             findings
@@ -87,16 +121,47 @@ async fn sandbox(settings: &Settings) -> Vec<Finding> {
     }
 }
 
+fn works(settings: &Settings, probe: &Probe) -> String {
+    match settings.sandbox.backend {
+        Backend::OpenTerminal { .. } => format!(
+            "the sandbox works; it was tried in the account {TRIAL}, whose home is {}",
+            probe.home
+        ),
+        Backend::Local => format!(
+            "the sandbox works; each account is a directory in {}",
+            build::homes(&settings.store).display()
+        ),
+    }
+}
+
+/// Says what the sandbox on this machine does without.
+fn plain_processes(settings: &Settings) -> Option<Finding> {
+    if !matches!(settings.sandbox.backend, Backend::Local) {
+        return None;
+    }
+    let mut command = settings.agent.command.clone();
+    let missing = build::local(settings, &mut command).ok()?.describe()?;
+    Some(Finding::warning(
+        Area::Sandbox,
+        missing,
+        "run the bot as an ordinary user who may use bubblewrap; until then nothing but the agent's own confinement stands \
+         between a turn and this machine's files",
+    ))
+}
+
 fn no_sandbox(settings: &Settings, error: &SandboxError) -> Finding {
     let remedy = match (&settings.sandbox.backend, error) {
-        (Backend::OpenTerminal { .. }, SandboxError::Refused(_)) => {
-            "set sandbox.api_key to the key that open-terminal was started with (OPEN_TERMINAL_API_KEY)"
-        }
+        (Backend::OpenTerminal { .. }, SandboxError::Refused(_)) => format!(
+            "put the key that open-terminal was started with (OPEN_TERMINAL_API_KEY) into {}",
+            settings.places.sandbox_key
+        ),
         (Backend::OpenTerminal { .. }, _) => {
-            "start open-terminal with OPEN_TERMINAL_MULTI_USER=true, and set sandbox.url to where it listens"
+            "start open-terminal as root with OPEN_TERMINAL_MULTI_USER=true and USER=root, set sandbox.url to where it \
+             listens, and look into its log"
+                .to_owned()
         }
         (Backend::Local, _) => {
-            "look at the directory beside the store: the bot must be able to write there"
+            "look at the directory beside the store: the bot must be able to write there".to_owned()
         }
     };
     Finding::fault(Area::Sandbox, Exit::Failed, error.to_string(), remedy)
@@ -106,7 +171,7 @@ fn confinement(settings: &Settings, probe: &Probe) -> Finding {
     match (&probe.confinement, settings.agent.confine) {
         (Confinement::Works, _) => Finding::ok(
             Area::Sandbox,
-            "commands can be confined (bubblewrap was tried)",
+            "the agent's commands can be confined (bubblewrap was tried)",
         ),
         (Confinement::Missing(why), false) => Finding::warning(
             Area::Sandbox,
@@ -216,15 +281,17 @@ async fn folder(
             format!("project {slug:?} lies in {path}, which not every account may write"),
             "its account is made with its first chat: set `account` in the project and let that account write there",
         )),
-        Ok(done) if done.code == 11 => Some(Finding::warning(
+        Ok(done) if done.code == 11 => Some(Finding::fault(
             Area::Sandbox,
+            Exit::Failed,
             format!(
                 "project {slug:?} lies in {path}, which account {account} may not write: its turns will not start"
             ),
             format!("let the account write there, for example: chown -R {account} {path}"),
         )),
-        Ok(_) => Some(Finding::warning(
+        Ok(_) => Some(Finding::fault(
             Area::Sandbox,
+            Exit::Failed,
             format!(
                 "project {slug:?} lies in {path}, which account {account} does not find: its turns will not start"
             ),
@@ -284,6 +351,7 @@ async fn answers(settings: &Settings, discord: &Discord) -> DiscordAnswers {
         session_starts: starts,
         application_flags: flags,
         guilds,
+        token_place: settings.places.token.clone(),
     }
 }
 

@@ -39,6 +39,9 @@ const RECHECK: Duration = Duration::from_secs(60);
 /// Why serving ended, if not because it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
+    /// The configuration holds something that cannot be served with; what.
+    #[error("{0}")]
+    Configuration(String),
     /// The house could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -61,7 +64,7 @@ impl RunError {
     pub fn exit(&self) -> Exit {
         match self {
             RunError::Build(error) => error.exit(),
-            RunError::Settings(_) => Exit::Unusable,
+            RunError::Configuration(_) | RunError::Settings(_) => Exit::Unusable,
             RunError::Discord(Fatal::Token | Fatal::Intents(_)) => Exit::DiscordRefuses,
             RunError::Discord(Fatal::ForeignGateway(_)) => Exit::Unusable,
             RunError::Discord(Fatal::Deaf(_)) | RunError::Disk | RunError::Machine(..) => {
@@ -75,11 +78,12 @@ impl RunError {
 pub async fn run(settings: &Settings) -> Result<(), RunError> {
     let cancel = CancellationToken::new();
     stop_on_signals(cancel.clone())?;
-    for finding in check::configuration(settings)
-        .iter()
-        .filter(|finding| finding.state != check::State::Ok)
-    {
-        tracing::warn!("{}", finding.what);
+    for finding in check::configuration(settings) {
+        match finding.state {
+            check::State::Ok => {}
+            check::State::Warning => tracing::warn!("{}", finding.what),
+            check::State::Fault(_) => return Err(RunError::Configuration(finding.what)),
+        }
     }
     let store = Store::open(&settings.store).map_err(BuildError::from)?;
     serve(settings, store, cancel).await

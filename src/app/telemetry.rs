@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use regex::Regex;
 use secrecy::{ExposeSecret, SecretString};
+use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
-use tracing::{Level, Metadata, Subscriber};
-use tracing_subscriber::filter::{EnvFilter, FilterExt, filter_fn};
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::filter::{EnvFilter, FilterExt};
 use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -129,7 +130,7 @@ where
     let filter = EnvFilter::builder()
         .with_default_directive(LevelFilter::WARN.into())
         .parse_lossy(filter)
-        .and(filter_fn(is_wanted));
+        .and(Wanted);
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(writer)
         .with_ansi(colours);
@@ -152,6 +153,42 @@ fn is_wanted(metadata: &Metadata<'_>) -> bool {
     };
     let is_serenity = target == "serenity" || target.starts_with("serenity::");
     !is_serenity || (metadata.is_event() && *metadata.level() <= most)
+}
+
+/// Keeps out what is not to be written whatever the filter says.
+struct Wanted;
+
+impl<S> Filter<S> for Wanted {
+    fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        is_wanted(metadata)
+    }
+
+    fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
+        !is_farewell(event)
+    }
+}
+
+/// Returns whether this is what serenity says at each orderly end: Discord, or the stand-in, does not answer its goodbye with
+/// one of its own, which harms nobody, and would be the last line of every log.
+fn is_farewell(event: &Event<'_>) -> bool {
+    let mut message = Message(String::new());
+    if event.metadata().target() == "serenity::gateway::bridge::shard_runner" {
+        event.record(&mut message);
+    }
+    message
+        .0
+        .ends_with("Received an error awaiting close frame")
+}
+
+/// The words of an event.
+struct Message(String);
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        if field.name() == "message" {
+            self.0 = format!("{value:?}");
+        }
+    }
 }
 
 /// A writer that takes the secrets out of each line. The layer above writes a whole event at once.
@@ -297,14 +334,16 @@ mod tests {
             info!(target: "serenity::gateway::shard", "too-quiet");
             trace!(target: "serenity", "too-quiet");
             warn!(target: "serenity::gateway::ws", "people's words");
+            warn!(target: "serenity::gateway::bridge::shard_runner", "[ShardRunner {:?}] Received an error awaiting close frame", 0);
+            warn!(target: "serenity::gateway::bridge::shard_runner", "another-trouble");
             warn!(target: "serenity::gateway::shard", "loud-enough");
             error!(target: "serenity::gateway::ws", "worse");
             debug!(target: "serenity_like", "another crate");
         });
-        for absent in ["too-quiet", "in-a-span", "people's words"] {
+        for absent in ["too-quiet", "in-a-span", "people's words", "close frame"] {
             assert!(!text.contains(absent), "{absent}: {text}");
         }
-        for present in ["loud-enough", "worse", "another crate"] {
+        for present in ["loud-enough", "worse", "another crate", "another-trouble"] {
             assert!(text.contains(present), "{present}: {text}");
         }
     }

@@ -194,10 +194,19 @@ impl Listener {
         self.renewals.fetch_add(1, Ordering::Relaxed);
         let guilds = wire::list(&raw["guilds"]).iter();
         let guilds = guilds.filter_map(|guild| wire::id(&guild["id"]).map(GuildId));
-        self.beginning = Some(Beginning {
+        let beginning = Beginning {
             awaited: guilds.filter(|id| self.rules.guilds.contains(id)).collect(),
             until: Instant::now() + BEGINNING,
-        });
+        };
+        let servers = match beginning.awaited.len() {
+            1 => "1 server".to_owned(),
+            number => format!("{number} servers"),
+        };
+        tracing::info!(
+            "serving {servers} as {}",
+            wire::text(&raw["user"]["username"])
+        );
+        self.beginning = Some(beginning);
         self.report_beginning();
     }
 

@@ -50,7 +50,7 @@ pub struct DiscordSettings {
 pub enum Fatal {
     /// Discord refuses the token. A supervisor must not start the bot again.
     #[error(
-        "discord refuses the token: set discord.token to the one that the Developer Portal shows under Bot"
+        "discord refuses the token: give discord.token, or the file in discord.token_file, the one that the Developer Portal shows under Bot"
     )]
     Token,
     /// Discord refuses what the bot wants to be told of; what to do. A supervisor must not start the bot again.

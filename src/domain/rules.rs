@@ -22,6 +22,8 @@ pub struct Rules {
     pub channels: Vec<ChannelId>,
     /// Model families for guests who have none of their own; the first is the default. Never empty.
     pub models: Vec<String>,
+    /// Every model family that is known: those with a price, and those that the configuration names.
+    pub families: Vec<String>,
     /// The zone of the budget's month.
     pub zone: TimeZone,
     /// Limits.

@@ -64,6 +64,7 @@ pub(crate) fn rules() -> Rules {
         admin_channel: None,
         channels: Vec::new(),
         models: vec!["haiku".into(), "sonnet".into()],
+        families: vec!["haiku".into(), "sonnet".into(), "opus".into()],
         zone: TimeZone::UTC,
         limits: Limits {
             budget: Usd::ZERO,

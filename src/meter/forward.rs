@@ -55,7 +55,46 @@ const ORGANISATION: &str = "anthropic-organization-id";
 pub(super) struct Provider {
     client: reqwest::Client,
     base: String,
+    shown: String,
     key: HeaderValue,
+}
+
+/// What the provider says to whoever asks for its models, which costs nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Greeting {
+    /// It takes the key.
+    Taken,
+    /// It answers with this HTTP status.
+    Refused(u16),
+    /// It does not answer; why, without secrets.
+    Away(String),
+}
+
+/// Asks the provider at `base` for its models, to learn whether it takes this key.
+pub async fn greet(base: &str, key: &SecretString) -> Result<Greeting, MeterError> {
+    let upstream = base
+        .parse()
+        .map_err(|_| MeterError::Upstream(base.to_owned()))?;
+    let mut headers = HeaderMap::new();
+    headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+    let asked = Outgoing {
+        method: Method::GET,
+        path: "/v1/models?limit=1".to_owned(),
+        headers,
+        body: Bytes::new(),
+    };
+    Ok(match Provider::new(upstream, key)?.send(asked).await {
+        Ok(answer) if answer.status().is_success() => Greeting::Taken,
+        Ok(answer) => Greeting::Refused(answer.status().as_u16()),
+        Err(error) => Greeting::Away(chain(&error)),
+    })
+}
+
+/// Tells an error with its causes: reqwest's own text does not say why.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let texts: Vec<String> = causes.map(|cause| cause.to_string()).collect();
+    texts.join(": ")
 }
 
 /// A request on its way.
@@ -94,8 +133,17 @@ impl Provider {
         Ok(Provider {
             client,
             base: upstream.as_str().trim_end_matches('/').to_owned(),
+            shown: match upstream.port() {
+                Some(port) => format!("{shown}:{port}"),
+                None => shown,
+            },
             key,
         })
+    }
+
+    /// Returns the provider's address for the log: without a path, and without what may stand before the host.
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
     }
 
     /// Sends a request and waits for the head of the answer.
@@ -163,6 +211,8 @@ pub(super) fn answered(from: &HeaderMap) -> HeaderMap {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
 
     fn headers(all: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -171,6 +221,49 @@ mod tests {
             map.append(*name, HeaderValue::from_static(value));
         }
         map
+    }
+
+    /// Returns the address of a provider that answers every request with this status, and what it was asked.
+    async fn provider_that_says(status: &'static str) -> (String, tokio::task::JoinHandle<String>) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let asked = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut asked = String::new();
+            while !asked.ends_with("\r\n\r\n") {
+                asked.push(char::from(stream.read_u8().await.unwrap()));
+            }
+            let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            asked
+        });
+        (address, asked)
+    }
+
+    #[tokio::test]
+    async fn the_provider_is_asked_for_its_models_with_the_key() {
+        let key = SecretString::from("sk-secret");
+        for (status, expected) in [
+            ("200 OK", Greeting::Taken),
+            ("401 Unauthorized", Greeting::Refused(401)),
+            ("302 Found", Greeting::Refused(302)),
+        ] {
+            let (address, asked) = provider_that_says(status).await;
+            assert_eq!(greet(&address, &key).await.unwrap(), expected);
+            let asked = asked.await.unwrap();
+            assert!(asked.starts_with("GET /v1/models?limit=1 "), "{asked}");
+            assert!(asked.contains("x-api-key: sk-secret\r\n"), "{asked}");
+        }
+        // The cause is told, which the client's own text lacks.
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let nobodys = format!("http://{}", listener.local_addr().unwrap());
+        drop(listener);
+        let away = greet(&nobodys, &key).await.unwrap();
+        let Greeting::Away(why) = away else {
+            panic!("{away:?}");
+        };
+        assert!(why.contains("refused"), "{why}");
+        assert!(greet("nonsense", &key).await.is_err());
     }
 
     #[test]

@@ -48,6 +48,7 @@ mod usage;
 
 pub use account::{Charge, Closed};
 pub use ask::{Ask, MOST_SEARCHES, NotAsked};
+pub use forward::{Greeting, greet};
 pub use leases::{Lease, Meter, MeterError, MeterEvent, Opened, SEATS, Settings};
 pub use price::{Cost, Price, Prices, WEB_SEARCH};
 pub use usage::Usage;

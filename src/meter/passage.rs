@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout};
 use super::account::{Count, End};
 use super::answer::AnswerCounter;
 use super::ask::Ask;
-use super::forward::{Outgoing, answered};
+use super::forward::{Outgoing, answered, chain};
 use super::leases::{Held, House, Telling};
 use super::price::Price;
 use super::refusal::Refusal;
@@ -215,7 +215,8 @@ impl Passage {
     /// Ends the request after the provider could not be reached or hung up without a word.
     fn fail(&self, error: &reqwest::Error) {
         metrics::counter!("innkeeper_meter_failures_total").increment(1);
-        tracing::warn!(%error, "the provider gave no answer");
+        let address = self.house.provider.shown();
+        tracing::warn!(address, error = chain(error), "the provider gave no answer");
         self.end(if error.is_connect() {
             End::Free
         } else {

@@ -174,6 +174,17 @@ impl Prices {
             .max_by_key(|price| (price.output, price.input))
     }
 
+    /// Returns the families that have a price, each once.
+    pub fn families(&self) -> Vec<String> {
+        let mut families: Vec<String> = Vec::new();
+        for entry in &self.0 {
+            if !families.contains(&entry.family) {
+                families.push(entry.family.clone());
+            }
+        }
+        families
+    }
+
     fn add(&mut self, piece: &str, family: &str, price: Price) {
         self.0.push(Entry {
             piece: piece.to_owned(),

@@ -62,6 +62,8 @@ pub struct MonthOfUse<'a> {
     pub projects: &'a [(Slug, Tally)],
     /// How it stands altogether.
     pub total: Tally,
+    /// Whether some of what was spent is an estimate.
+    pub estimated: bool,
     /// The monthly budget; `None`: without limit.
     pub budget: Option<Usd>,
     /// When the next month begins.
@@ -127,7 +129,7 @@ pub fn granted(grant: &Grant, before: Option<&Grant>) -> String {
 /// Says that a grant was taken away, and which roles still grant the project to those who have them.
 pub fn revoked(grant: &Grant, roles: &[Grant]) -> String {
     let head = format!(
-        "✓ {} no longer holds **{}** on `{}`. Their running turns there are being stopped.",
+        "✓ {} no longer holds **{}** on `{}`. What rests on it and still runs is being stopped.",
         subject(grant.subject),
         grant.level,
         grant.project
@@ -227,7 +229,12 @@ pub fn usage(use_: &MonthOfUse<'_>) -> String {
         .iter()
         .map(|(slug, tally)| format!("- `{slug}`: {}", amounts(*tally)))
         .collect();
-    let head = format!("Your {}: {}", use_.month, amounts(use_.total));
+    let estimated = if use_.estimated { " (estimated)" } else { "" };
+    let head = format!(
+        "In {} you spent {}{estimated}.",
+        month_name(use_.month),
+        use_.total.spent
+    );
     fit(head, lines, &purse(use_.budget, use_.total, use_.resets))
 }
 
@@ -257,10 +264,40 @@ pub(super) fn purse(budget: Option<Usd>, month: Tally, resets: Moment) -> String
     match budget {
         None => format!("This month: {}; no limit.", amounts(month)),
         Some(Usd::ZERO) => "This month: no budget. An admin can give you one.".to_owned(),
-        Some(budget) => format!(
-            "This month: {} left of {budget}, starts anew <t:{resets}:R>.",
-            budget.less(month.used())
-        ),
+        Some(budget) => {
+            let held = match month.held {
+                Usd::ZERO => String::new(),
+                held => format!(" ({held} held for running turns)"),
+            };
+            format!(
+                "This month: {} left of {budget}{held}, starts anew <t:{resets}:R>.",
+                budget.less(month.used())
+            )
+        }
+    }
+}
+
+/// Returns a month as people write it: `November 2026`.
+fn month_name(month: Month) -> String {
+    const NAMES: [&str; 12] = [
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
+        "December",
+    ];
+    let name = usize::try_from(month.month - 1).ok();
+    match name.and_then(|index| NAMES.get(index)) {
+        Some(name) => format!("{name} {}", month.year),
+        // No month has such a number; its digits are right all the same.
+        None => month.to_string(),
     }
 }
 
@@ -404,7 +441,7 @@ mod tests {
         - `notes` · **view** · expired <t:1794744000:R>
         - `shop` · **ship** · until <t:1794744001:f> · by the role <@&70>
         Models: haiku, sonnet
-        This month: $2.75 left of $5.00, starts anew <t:1796083200:R>.
+        This month: $2.75 left of $5.00 ($1.00 held for running turns), starts anew <t:1796083200:R>.
         Last refusal (<t:1794744000:R>): You hold no grant on `x`.
         ");
     }
@@ -450,14 +487,15 @@ mod tests {
                 (slug("site"), tally(1.0, 0.5)),
             ],
             total: tally(1.0312, 0.5),
+            estimated: true,
             budget: Some(usd(5.0)),
             resets: Moment(1_796_083_200_000),
         });
         assert_snapshot!(text, @r"
-        Your 2026-11: $1.0312 spent, $0.50 held for running turns
+        In November 2026 you spent $1.0312 (estimated).
         - `notes`: $0.0312 spent
         - `site`: $1.00 spent, $0.50 held for running turns
-        This month: $3.4688 left of $5.00, starts anew <t:1796083200:R>.
+        This month: $3.4688 left of $5.00 ($0.50 held for running turns), starts anew <t:1796083200:R>.
         ");
     }
 
@@ -472,7 +510,7 @@ mod tests {
         );
         let role = grant(Subject::Role(RoleId(70)), "site", Level::View, None);
         assert_snapshot!(revoked(&chat, &[role]), @r"
-        ✓ <@2> no longer holds **chat** on `site`. Their running turns there are being stopped.
+        ✓ <@2> no longer holds **chat** on `site`. What rests on it and still runs is being stopped.
         These roles still grant it to whoever has them:
         - <@&70> · view
         ");

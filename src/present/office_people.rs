@@ -133,7 +133,7 @@ pub fn nothing_changed(member: MemberId, state: &str) -> String {
 pub fn suspended(member: MemberId, suspended: bool) -> String {
     if suspended {
         format!(
-            "✓ <@{member}> is suspended. Their running turns are being stopped; grants and budget are kept."
+            "✓ <@{member}> is suspended. Whatever of theirs still runs is being stopped; grants and budget are kept."
         )
     } else {
         format!("✓ <@{member}> may use what was granted to them again.")
@@ -145,6 +145,19 @@ pub fn no_family(wrong: &str) -> String {
     format!(
         "{} is no model family. Write up to ten names such as `haiku sonnet`, or leave them out for the configured ones.",
         quoted(wrong)
+    )
+}
+
+/// Says that nothing is known about a model, and which families are known.
+pub fn unknown_family(wrong: &str, known: &[String]) -> String {
+    let names: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+    cut(
+        &format!(
+            "I know no model {}. Known are {}; `provider.price` in the configuration adds others.",
+            quoted(wrong),
+            names.join(", ")
+        ),
+        1000,
     )
 }
 
@@ -318,21 +331,55 @@ pub fn audit(entries: &[AuditEntry]) -> String {
     if entries.is_empty() {
         return "No admin has done anything yet.".to_owned();
     }
-    let side = |side: &Option<String>| {
-        side.as_ref()
-            .map_or("nothing".to_owned(), |text| super::plain::code(text, SIDE))
-    };
+    let side = |side: &Option<String>| side.as_deref().map_or("nothing".to_owned(), audited);
     let lines = entries.iter().map(|entry| {
         format!(
             "- <t:{}:f> <@{}> {}: {} → {}",
             entry.at.seconds(),
             entry.by,
-            super::plain::code(&entry.what, SIDE),
+            audited(&entry.what),
             side(&entry.before),
             side(&entry.after)
         )
     });
     fit("The newest first:".to_owned(), lines.collect(), "")
+}
+
+/// Returns a side of an audit entry as code, but people, roles and moments as Discord shows them.
+fn audited(text: &str) -> String {
+    let text = cut(&one_line(text), SIDE);
+    let mut shown: Vec<String> = Vec::new();
+    let mut plain: Vec<&str> = Vec::new();
+    let mut words = text.split(' ').peekable();
+    while let Some(word) = words.next() {
+        let number = words.peek().filter(|next| is_number(next));
+        let written = match (word, number) {
+            ("member", Some(id)) => format!("<@{id}>"),
+            ("role", Some(id)) => format!("<@&{id}>"),
+            ("until", Some(seconds)) => format!("until <t:{seconds}:f>"),
+            _ => {
+                plain.push(word);
+                continue;
+            }
+        };
+        words.next();
+        as_code(&mut shown, &mut plain);
+        shown.push(written);
+    }
+    as_code(&mut shown, &mut plain);
+    shown.join(" ")
+}
+
+fn is_number(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Closes a run of plain words.
+fn as_code(shown: &mut Vec<String>, plain: &mut Vec<&str>) {
+    if !plain.is_empty() {
+        shown.push(super::plain::code(&plain.join(" "), SIDE));
+        plain.clear();
+    }
 }
 
 #[cfg(test)]
@@ -455,7 +502,17 @@ mod tests {
         };
         assert_snapshot!(audit(std::slice::from_ref(&entry)), @r"
         The newest first:
-        - <t:1794744000:f> <@1> `budget member 2`: nothing → `$5.00`
+        - <t:1794744000:f> <@1> `budget` <@2>: nothing → `$5.00`
+        ");
+        let grant = AuditEntry {
+            what: "grant role 70 site".into(),
+            before: Some("view until 1794744000".into()),
+            after: Some("chat".into()),
+            ..entry.clone()
+        };
+        assert_snapshot!(audit(&[grant]), @r"
+        The newest first:
+        - <t:1794744000:f> <@1> `grant` <@&70> `site`: `view` until <t:1794744000:f> → `chat`
         ");
         let long = AuditEntry {
             what: "`x` ".repeat(500),

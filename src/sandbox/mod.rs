@@ -71,7 +71,7 @@ pub struct Target {
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SandboxError {
     /// Not reachable, or answered with nonsense: try again later.
-    #[error("the sandbox cannot be reached: {0}")]
+    #[error("the sandbox cannot be used now: {0}")]
     Away(String),
     /// It refuses the key: no use in trying again.
     #[error("the sandbox refuses the key: {0}")]

@@ -314,10 +314,10 @@ fn finish(exec: &Exec, text: &str, exit: Option<i32>) -> Result<Done, SandboxErr
 }
 
 async fn send(request: RequestBuilder) -> Result<Response, SandboxError> {
-    let response = request
-        .send()
-        .await
-        .map_err(|error| SandboxError::Away(chain(&error.without_url())))?;
+    let response = request.send().await.map_err(|error| {
+        let why = chain(&error.without_url());
+        SandboxError::Away(format!("open-terminal cannot be reached: {why}"))
+    })?;
     match response.status() {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(SandboxError::Refused(format!(
             "it answered {}; set sandbox.api_key to the server's OPEN_TERMINAL_API_KEY",
@@ -335,7 +335,9 @@ async fn send(request: RequestBuilder) -> Result<Response, SandboxError> {
                 "the sandbox answered {status}: {said}"
             )))
         }
-        status => Err(SandboxError::Away(format!("it answered {status}"))),
+        status => Err(SandboxError::Away(format!(
+            "open-terminal answers, but with {status}: see its log"
+        ))),
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod projects;
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,11 +17,13 @@ use crate::agent::rules::AgentRules;
 use crate::domain::ids::{ChannelId, GuildId, MemberId, RoleId};
 use crate::domain::money::Usd;
 use crate::domain::rules::{Limits, Rules};
+use crate::meter::Prices;
 
 use super::values::{Count, Dollars, Id, Secret};
 use super::{
-    AccountPer, Backend, Config, Credential, DiscordSettings, Fault, Faults, ObserveSettings,
-    PriceOverride, ProviderSettings, SandboxSettings, Settings, sections,
+    AccountPer, Backend, Config, Credential, DiscordSettings, ENVIRONMENT, Fault, Faults,
+    ObserveSettings, PriceOverride, ProviderSettings, SandboxSettings, SecretPlaces, Settings,
+    sections,
 };
 
 /// The most dollars that any amount can have: far more than anybody spends, and sums of it are still exact.
@@ -42,6 +45,7 @@ pub(super) const OWN_VARIABLES: [&str; 5] = [
 pub(super) struct Examination<'a> {
     config: &'a Config,
     faults: Vec<Fault>,
+    secret_files: Vec<PathBuf>,
 }
 
 impl<'a> Examination<'a> {
@@ -49,6 +53,7 @@ impl<'a> Examination<'a> {
         Examination {
             config,
             faults: Vec::new(),
+            secret_files: Vec::new(),
         }
     }
 
@@ -65,8 +70,43 @@ impl<'a> Examination<'a> {
             sandbox: self.sandbox(),
             provider: self.provider(),
             observe: self.observe(),
+            places: self.secret_places(),
+            // Filled while the others were looked at.
+            secret_files: std::mem::take(&mut self.secret_files),
         };
         self.close(settings)
+    }
+
+    /// Returns what makes no sense, but for sections that could not be read: nothing is known about those.
+    pub(super) fn faults_outside(self, unread: &[&str]) -> Vec<Fault> {
+        let Err(Faults(mut faults)) = self.settings() else {
+            return Vec::new();
+        };
+        let is_in = |fault: &Fault, section: &str| {
+            let rest = fault.key.strip_prefix(section);
+            rest.is_some_and(|rest| rest.starts_with(['.', ' ']))
+        };
+        // What a project's path may be depends on where the sandbox and the store are.
+        let paths_unknown = unread.contains(&"sandbox") || unread.contains(&"store");
+        faults.retain(|fault| {
+            !unread.iter().any(|section| is_in(fault, section))
+                && !(paths_unknown && is_in(fault, "project"))
+        });
+        faults
+    }
+
+    fn secret_places(&self) -> SecretPlaces {
+        let (sandbox, provider) = (&self.config.sandbox, &self.config.provider);
+        SecretPlaces {
+            token: self.token_place(),
+            sandbox_key: secret_place("sandbox.api_key", &sandbox.api_key_file),
+            provider_key: secret_place("provider.api_key", &provider.api_key_file),
+        }
+    }
+
+    /// Returns where the bot's token is given, for people.
+    pub(super) fn token_place(&self) -> String {
+        secret_place("discord.token", &self.config.discord.token_file)
     }
 
     pub(super) fn only_token(mut self) -> Result<SecretString, Faults> {
@@ -161,6 +201,7 @@ impl<'a> Examination<'a> {
             admin_channel: discord.admin_channel.map(|id| ChannelId(id.0)),
             channels: ids(&discord.channels.0, ChannelId),
             models: self.models(),
+            families: self.families(),
             zone: self.zone(),
             limits: self.limits(),
         }
@@ -176,6 +217,21 @@ impl<'a> Examination<'a> {
             );
         }
         self.words(&path, models)
+    }
+
+    /// Returns every model family that has a price, or that the configuration names.
+    fn families(&self) -> Vec<String> {
+        let config = self.config;
+        let priced = config.provider.price.iter().map(|price| &price.family);
+        let projects = config.projects.iter().flat_map(|it| &it.models.0);
+        let named = config.agent.models.0.iter().chain(projects).chain(priced);
+        let mut families = Prices::default().families();
+        for name in named.map(|name| name.to_ascii_lowercase()) {
+            if !families.contains(&name) {
+                families.push(name);
+            }
+        }
+        families
     }
 
     /// Takes a list of names: none is empty or holds white space, a comma or a control character.
@@ -514,7 +570,10 @@ impl<'a> Examination<'a> {
                 self.add(&[section, key], what);
                 return Some(SecretString::from(""));
             }
-            (Some(value), None) => value.0.clone(),
+            (Some(value), None) => {
+                self.note_secret_in_configuration(&format!("{section}.{key}"));
+                value.0.clone()
+            }
             (None, Some(file)) => self.secret_file(&[section, &file_key], file)?,
             (None, None) => return None,
         };
@@ -529,14 +588,40 @@ impl<'a> Examination<'a> {
 
     /// Reads a secret; an unreadable file is a fault, and its secret counts as given.
     fn secret_file(&mut self, path: &[&str], file: &Path) -> Option<SecretString> {
+        self.secret_files.push(file.to_owned());
         match std::fs::read_to_string(file) {
             Ok(text) => Some(SecretString::from(text.trim_end_matches(['\r', '\n']))),
             Err(error) => {
-                let what = format!("names {}, which cannot be read: {error}", file.display());
+                let shown = file.display();
+                let what = match error.kind() {
+                    ErrorKind::NotFound => {
+                        format!(
+                            "names {shown}, which does not exist: write the secret into {shown}"
+                        )
+                    }
+                    _ => format!("names {shown}, which cannot be read: {error}"),
+                };
                 self.add(path, what);
                 Some(SecretString::from("unreadable"))
             }
         }
+    }
+
+    /// Remembers that the configuration's own file holds a secret.
+    fn note_secret_in_configuration(&mut self, key: &str) {
+        let metadata = self.config.figment.find_metadata(key);
+        let given_here = metadata.is_none_or(|metadata| metadata.name != ENVIRONMENT);
+        if given_here && !self.secret_files.contains(&self.config.file) {
+            self.secret_files.push(self.config.file.clone());
+        }
+    }
+}
+
+/// Returns where a secret is given, for people: its key, or its file and the key that names it.
+fn secret_place(key: &str, file: &Option<PathBuf>) -> String {
+    match file {
+        Some(file) => format!("{} ({key}_file)", file.display()),
+        None => key.to_owned(),
     }
 }
 

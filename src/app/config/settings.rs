@@ -34,6 +34,21 @@ pub struct Settings {
     pub provider: ProviderSettings,
     /// What the bot shows of itself.
     pub observe: ObserveSettings,
+    /// Where secrets are given, for those who say what to do about one.
+    pub places: SecretPlaces,
+    /// The files that hold secrets, the configuration's own among them if it does.
+    pub secret_files: Vec<PathBuf>,
+}
+
+/// Where secrets are given, as people know the places: `discord.token`, or `config/token (discord.token_file)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretPlaces {
+    /// The bot's token.
+    pub token: String,
+    /// The key of the open-terminal server.
+    pub sandbox_key: String,
+    /// The provider's key.
+    pub provider_key: String,
 }
 
 impl Settings {

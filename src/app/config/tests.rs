@@ -592,7 +592,34 @@ fn a_secret_given_twice_or_in_an_unreadable_file_is_a_fault() {
     let twice = LEAST.replace("token =", "token_file = \"x\"\ntoken =");
     insta::assert_snapshot!(faults(&twice), @"discord.token and discord.token_file are both given: remove one of them");
     let away = LEAST.replace("token = \"A.B.C\"", "token_file = \"/no/such/token\"");
-    insta::assert_snapshot!(faults(&away), @"discord.token_file names /no/such/token, which cannot be read: No such file or directory (os error 2)");
+    insta::assert_snapshot!(faults(&away), @"discord.token_file names /no/such/token, which does not exist: write the secret into /no/such/token");
+}
+
+#[test]
+fn a_slip_in_one_section_does_not_hide_what_is_wrong_in_others() {
+    let text = LEAST.replace("guilds", "gilds") + "[[project]]\nslug = \"Site!\"\n";
+    insta::assert_snapshot!(faults(&text), @r#"
+    discord.gilds is no key: do you mean guilds?
+    project number 1, slug must be 1 to 32 of a-z, 0-9 and -, beginning with a letter or digit, not "Site!"
+    "#);
+    let unsure = LEAST.replace("backend", "bckend")
+        + "[[project]]\nslug = \"a\"\nworkspace = \"in-place\"\npath = \"/home/ada\"\n";
+    insta::assert_snapshot!(faults(&unsure), @"sandbox.bckend is no key: do you mean backend?");
+}
+
+#[test]
+fn where_secrets_are_given_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    fs::write(&file, "A.B.C").unwrap();
+    let text = LEAST.replace("token = \"A.B.C\"", &format!("token_file = {file:?}"));
+    let by_file = settings(&text);
+    let expected = format!("{} (discord.token_file)", file.display());
+    assert_eq!(by_file.places.token, expected);
+    assert_eq!(by_file.secret_files, [file]);
+    let by_key = settings(LEAST);
+    assert_eq!(by_key.places.token, "discord.token");
+    assert!(by_key.secret_files[0].ends_with("innkeeper.toml"));
 }
 
 #[test]

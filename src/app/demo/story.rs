@@ -12,7 +12,7 @@ use crate::app::commands::{complain, say};
 use crate::standin::Standin;
 use crate::store::{EntryFilter, Store};
 
-use super::transcript::{self, list};
+use super::transcript::{self, Names, list};
 
 /// How long a scene may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,11 +25,12 @@ pub(super) async fn tell(standin: &Standin, books: &Store, homes: &Path) -> anyh
     let stage = Stage { standin, homes };
     let told = stage.scenes().await;
     say(&transcript::of(&standin.world()));
+    let names = Names::of(&standin.world());
     let times = match told {
         Ok(times) => times,
         Err(error) => return Err(error),
     };
-    say(&ledger(books)?);
+    say(&ledger(books, &names)?);
     say(&format!(
         "first visible reply {} ms after the mention; an agent's event shown {} ms after it happened\n",
         times.first_reply.as_millis(),
@@ -226,7 +227,11 @@ impl Stage<'_> {
         if !text.contains("site") || !text.contains('$') {
             bail!("/usage does not tell what Ada spent: {text:?}");
         }
-        say(&format!("ada uses /usage and sees:\n{}\n\n", indent(&text)));
+        let shown = Names::of(&self.standin.world()).shown(&text);
+        say(&format!(
+            "ada uses /usage and sees:\n{}\n\n",
+            indent(&shown)
+        ));
         Ok(())
     }
 
@@ -325,7 +330,7 @@ fn running(words: &str) -> Option<String> {
         })
 }
 
-fn ledger(books: &Store) -> anyhow::Result<String> {
+fn ledger(books: &Store, names: &Names) -> anyhow::Result<String> {
     let entries = books.entries(&EntryFilter::default())?;
     if entries.len() < 3 {
         bail!(
@@ -333,12 +338,15 @@ fn ledger(books: &Store) -> anyhow::Result<String> {
             entries.len()
         );
     }
-    let mut text = String::from("the ledger:\n");
+    let mut text = String::from("the ledger (≈: as the agent says, for lack of a meter):\n");
     for entry in entries {
         let mark = if entry.estimated { "≈" } else { "" };
         text += &format!(
-            "  turn {} · member {} · {} · {mark}{}\n",
-            entry.turn, entry.member, entry.project, entry.cost
+            "  turn {} · {} · {} · {mark}{}\n",
+            entry.turn,
+            names.shown(&format!("<@{}>", entry.member)),
+            entry.project,
+            entry.cost
         );
     }
     Ok(text)

@@ -560,6 +560,41 @@ mod tests {
         }
     }
 
+    /// Returns the option of this name, or the subcommand.
+    fn option<'a>(of: &'a serde_json::Value, name: &str) -> Option<&'a serde_json::Value> {
+        let options = of["options"].as_array()?;
+        options.iter().find(|option| option["name"] == name)
+    }
+
+    #[test]
+    fn the_commands_in_the_readme_can_be_typed_so() {
+        let readme = include_str!("../../../README.md");
+        let commands: Vec<serde_json::Value> = all()
+            .iter()
+            .map(|command| serde_json::to_value(command.create_as_slash_command()).unwrap())
+            .collect();
+        let mut seen = 0;
+        for line in readme.lines().filter(|line| line.starts_with('/')) {
+            let mut words = line[1..].split_whitespace();
+            let name = words.next().unwrap();
+            let mut of = commands.iter().find(|it| it["name"] == name).expect(line);
+            for word in words {
+                let (name, value) = word
+                    .split_once(':')
+                    .map_or((word, None), |(name, value)| (name, Some(value)));
+                let found = option(of, name).unwrap_or_else(|| panic!("{name} in {line}"));
+                // Subcommands are the kinds 1 and 2; only options have values.
+                let is_option = found["type"].as_u64().unwrap() > 2;
+                assert_eq!(is_option, value.is_some(), "{word} in {line}");
+                if !is_option {
+                    of = found;
+                }
+            }
+            seen += 1;
+        }
+        assert!(seen >= 2, "only {seen} commands stand in the README");
+    }
+
     #[test]
     fn what_admins_do_is_hidden_from_others_by_default() {
         for command in all() {

@@ -488,6 +488,7 @@ impl World {
             files: BTreeMap::new(),
             outbox: Vec::new(),
             base_url: String::new(),
+            suggestion: serde_json::Value::Null,
         }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) use threads::PlaceChange;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::clock::{Clock, Id};
 
@@ -305,13 +305,18 @@ pub struct World {
     pub(crate) outbox: Vec<News>,
     /// The address under which attachments are found, such as `http://127.0.0.1:8000`.
     pub(crate) base_url: String,
+    /// What the page begins with: `as` whom, `in` which channel, with which `text`; `null`: as whoever comes first.
+    pub(crate) suggestion: Value,
 }
 
 impl World {
     /// Returns the world of the demo: server *Demo* with `general` and `data`; `olga` (owner),
     /// `ada`, `ben`, `cleo`; the bot `innkeeper` with the Message Content intent.
     pub fn demo() -> World {
-        file::demo()
+        let mut world = file::demo();
+        world.suggestion =
+            json!({ "as": "ada", "in": "data", "text": "@innkeeper plot something" });
+        world
     }
 
     /// Reads a world from the text of a world file. The format is told in the room's opening words.

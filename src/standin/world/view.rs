@@ -24,6 +24,7 @@ impl World {
             "direct": direct.map(|place| self.view_channel(place)).collect::<Vec<Value>>(),
             "commands": commands.collect::<Vec<Value>>(),
             "bot": { "id": self.bot.id.to_string(), "name": self.name_of(self.bot.id) },
+            "suggestion": self.suggestion,
         })
     }
 

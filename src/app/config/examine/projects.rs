@@ -72,6 +72,7 @@ impl Examination<'_> {
             let Some(file) = &section.ship_env_file else {
                 continue;
             };
+            self.secret_files.push(file.clone());
             let held = match std::fs::read_to_string(file) {
                 Ok(text) => env_file::read(&text)
                     .map_err(|what| format!("names {}: {what}", file.display())),
