@@ -434,7 +434,7 @@ impl Desk {
         let thread = ThreadId(channel.0);
         self.context.revise(thread, message, text);
         let (text, mut changed) = (context::kept_of(text), false);
-        for waiting in self.house.store.waiting(thread)? {
+        for waiting in self.house.store.open_turns(thread)? {
             let quotes = &waiting.request.context;
             if quotes.iter().any(|quote| quote.message == Some(message)) {
                 let revised = self.house.store.revise_waiting(waiting.id, |record| {

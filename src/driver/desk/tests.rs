@@ -228,7 +228,7 @@ async fn whoever_chooses_second_in_a_thread_does_not_undo_the_chat_of_the_first(
         notice::asked(THREAD)
     );
     assert_eq!(lobby.store().chat(THREAD).unwrap(), Some(begun));
-    assert_eq!(lobby.store().waiting(THREAD).unwrap().len(), 3);
+    assert_eq!(lobby.store().open_turns(THREAD).unwrap().len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -434,7 +434,7 @@ async fn who_tries_anothers_request_again_quotes_it() {
     let id = Button::Retry(TurnId(1)).id();
     let reply = lobby.presses(BEN, id.clone(), &[]).await;
     assert_eq!(reply.text, notice::trying_again());
-    let again = lobby.store().waiting(THREAD).unwrap().remove(0);
+    let again = lobby.store().open_turns(THREAD).unwrap().remove(0);
     assert_eq!(again.request.author.member, BEN);
     assert_eq!(
         again.request.text,
@@ -452,6 +452,6 @@ async fn who_tries_anothers_request_again_quotes_it() {
     // Whoever asked it keeps his own words.
     lobby.store().put_turn(&failed).unwrap();
     lobby.presses(ADA, id, &[]).await;
-    let own = lobby.store().waiting(THREAD).unwrap().remove(1);
+    let own = lobby.store().open_turns(THREAD).unwrap().remove(1);
     assert_eq!((own.request.text, own.request.quotes), (text, Vec::new()));
 }
