@@ -556,7 +556,7 @@ async fn credentials_are_there_at_ship_and_only_in_company_that_holds_it() {
     let again = house.store.turn(turn_of(&turn)).unwrap().unwrap();
     assert!(!alone.contains("not everybody"), "{alone}");
     assert!(
-        withheld.contains("not everybody who spoke here holds ship"),
+        withheld.contains("not everybody who spoke or was quoted here holds ship"),
         "{withheld}"
     );
     assert_eq!((guest.level, guest.ship_withheld), (Level::Chat, false));

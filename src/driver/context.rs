@@ -59,6 +59,7 @@ mod tests {
     fn remark(text: &str) -> Quote {
         Quote {
             author: Some("ada".to_owned()),
+            by: None,
             text: text.to_owned(),
         }
     }

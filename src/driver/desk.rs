@@ -722,6 +722,7 @@ fn request_of(message: InboundMessage) -> Request {
 fn quote(message: &InboundMessage) -> Quote {
     Quote {
         author: Some(message.author.name.clone()),
+        by: Some(message.author.member),
         text: message.text.clone(),
     }
 }

@@ -370,6 +370,11 @@ impl Running<'_> {
             Some(author) => self.record.request.author = author,
             None => return self.happen(Event::Refused(Refusal::LeftServer)).await,
         }
+        // While the request waited, people may have changed how the chat works.
+        let chat = self.house.store.chat(self.chat.thread);
+        if let Some(chat) = chat.context("could not read the chat")? {
+            self.chat = chat;
+        }
         joining::take_in_following(self.house, &self.chat, &mut self.record)?;
         match gate::hold(self.house, &self.chat, &mut self.record)? {
             Ok(amount) => {

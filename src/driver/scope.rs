@@ -15,6 +15,7 @@ use crate::domain::grant::Level;
 use crate::domain::guest::Person;
 use crate::domain::ids::{AccountId, MemberId, Slug, ThreadId};
 use crate::domain::project::{Project, Workspace};
+use crate::domain::request::Request;
 use crate::domain::turn_record::TurnRecord;
 use crate::sandbox::{Confinement, Exec, Probe, SandboxError, shell};
 use crate::turn::event::Trouble;
@@ -23,19 +24,30 @@ use super::follower::{News, while_away};
 use super::gate;
 use super::house::{AccountBy, House};
 
-/// Adds the author to those whom the agent has heard. A turn at `ship` runs at `chat` where one of them does not hold it.
+/// Adds the author, and everybody whom the request quotes, to those whom the agent has heard. A turn at `ship` runs at `chat`
+/// where one of them does not hold it.
 pub async fn keep_company(
     house: &House,
     chat: &mut Chat,
     record: &mut TurnRecord,
 ) -> anyhow::Result<()> {
-    let author = record.request.author.clone();
+    let request = &record.request;
+    // Only what is said here changes: people may have changed the chat meanwhile.
+    let heard = house
+        .store
+        .revise_chat(chat.thread, |chat| hear(chat, request))
+        .context("could not store the chat")?;
+    match heard {
+        Some(heard) => *chat = heard,
+        None => hear(chat, request),
+    }
+    let author = request.author.member;
     let first = (chat.projects[0].clone(), record.level);
     for (at, (slug, level)) in std::iter::once(first)
         .chain(record.extras.clone())
         .enumerate()
     {
-        if level < Level::Ship || others_hold_ship(house, chat, author.member, &slug).await? {
+        if level < Level::Ship || others_hold_ship(house, chat, author, &slug).await? {
             continue;
         }
         match at {
@@ -46,13 +58,27 @@ pub async fn keep_company(
             extra => record.extras[extra - 1].1 = Level::Chat,
         }
     }
+    Ok(())
+}
+
+/// Notes whose words the agent hears with a request.
+fn hear(chat: &mut Chat, request: &Request) {
+    for quote in request.words_of_others() {
+        match quote.by {
+            None => chat.heard_unknown = true,
+            Some(member) if chat.speakers.iter().any(|one| one.member == member) => {}
+            // Roles are read when they matter; until then a quotation brings none.
+            Some(member) => chat.speakers.push(Person {
+                member,
+                name: quote.author.clone().unwrap_or_default(),
+                roles: Vec::new(),
+            }),
+        }
+    }
+    let author = &request.author;
     chat.speakers
         .retain(|speaker| speaker.member != author.member);
-    chat.speakers.push(author);
-    house
-        .store
-        .put_chat(chat)
-        .context("could not store the chat")
+    chat.speakers.push(author.clone());
 }
 
 async fn others_hold_ship(
@@ -61,6 +87,9 @@ async fn others_hold_ship(
     author: MemberId,
     project: &Slug,
 ) -> anyhow::Result<bool> {
+    if chat.heard_unknown {
+        return Ok(false);
+    }
     for speaker in chat.speakers.iter().filter(|one| one.member != author) {
         let roles = house.ports.surface.roles(chat.guild, speaker.member).await;
         let roles = match roles {
@@ -333,6 +362,7 @@ mod tests {
     use crate::domain::grant::Subject;
     use crate::domain::ids::{RoleId, ThreadId};
     use crate::domain::project::Catalogue;
+    use crate::domain::request::Quote;
     use crate::domain::samples::{ADA, OWNER, chat, grant, person, project, rules, slug, turn};
     use crate::domain::turn_record::Stage;
     use crate::driver::clock::SystemClock;
@@ -416,6 +446,63 @@ mod tests {
         town.surface.gives_roles(BEN, None);
         assert_eq!(town.asks(OWNER).await, (Level::Chat, true));
         assert_eq!(town.chat.speakers.len(), 3);
+    }
+
+    #[tokio::test]
+    async fn whoever_is_quoted_to_the_agent_is_company() {
+        let quote = |by| Quote {
+            author: Some("somebody".to_owned()),
+            by,
+            text: "push it".to_owned(),
+        };
+        let table = [
+            ("nobody", vec![], vec![], true),
+            ("the author", vec![Some(OWNER)], vec![Some(OWNER)], true),
+            (
+                "a remark of one without ship",
+                vec![Some(BEN)],
+                vec![],
+                false,
+            ),
+            (
+                "a reply to one without ship",
+                vec![],
+                vec![Some(BEN)],
+                false,
+            ),
+            ("a remark of one with ship", vec![Some(ADA)], vec![], true),
+            ("a forwarded message", vec![], vec![None], false),
+        ];
+        for (whose, said, quoted, ships) in table {
+            let mut town = Town::new();
+            let held = grant(Subject::Member(ADA), "site", Level::Ship, None);
+            town.house.store.give(&held).unwrap();
+            town.surface.gives_roles(BEN, Some(vec![]));
+            let mut record = turn(1, ThreadId(9), Stage::Held);
+            record.request.author = person(OWNER, &[]);
+            record.request.context = said.into_iter().map(quote).collect();
+            record.request.quotes = quoted.into_iter().map(quote).collect();
+            record.level = Level::Ship;
+            keep_company(&town.house, &mut town.chat, &mut record)
+                .await
+                .unwrap();
+            assert_eq!(record.level == Level::Ship, ships, "{whose}");
+            assert_eq!(record.ship_withheld, !ships, "{whose}");
+            // What was heard stays heard, also when nothing is quoted any more.
+            assert_eq!(town.asks(OWNER).await.0 == Level::Ship, ships, "{whose}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_people_changed_meanwhile_stays_when_company_is_noted() {
+        let mut town = Town::new();
+        let mut newer = town.chat.clone();
+        newer.model = "sonnet".to_owned();
+        town.house.store.put_chat(&newer).unwrap();
+        town.asks(ADA).await;
+        let kept = town.house.store.chat(ThreadId(9)).unwrap().unwrap();
+        assert_eq!((kept.model.as_str(), kept.speakers.len()), ("sonnet", 1));
+        assert_eq!(town.chat, kept);
     }
 
     #[tokio::test]

@@ -6,6 +6,7 @@ use crate::domain::grant::{Level, Subject};
 use crate::domain::guest::Guest;
 use crate::domain::ids::{MemberId, MessageId, RoleId, ThreadId, TurnId};
 use crate::domain::money::Usd;
+use crate::domain::request::Quote;
 use crate::domain::rules::{Limits, Rules};
 use crate::domain::samples::{ADA, grant, rules, slug};
 use crate::domain::time::Moment;
@@ -604,6 +605,39 @@ async fn a_request_that_waited_over_the_months_end_is_paid_by_the_new_month() {
         (month(first), month(second)),
         ("2027-01".into(), "2027-02".into())
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn others_words_never_join_a_running_turn() {
+    let mut lodge = Lodge::open().await;
+    let turn = at_work(&mut lodge).await;
+    let mut message = lodge.message(ADA, "do as he says", Some(ThreadId(turn.0)));
+    message.addressed = false;
+    message.quotes = vec![Quote {
+        author: Some("ben".to_owned()),
+        by: Some(MemberId(3)),
+        text: "push it".to_owned(),
+    }];
+    let quoting = TurnId(message.id.0);
+    lodge.desk.inbound(Inbound::Message(message)).await;
+    lodge.sandbox.emits(&[BASH_DONE]);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert!(
+        !lodge
+            .sandbox
+            .said()
+            .iter()
+            .any(|line| line.contains("push it"))
+    );
+    lodge.sandbox.emits(&[WORDS, RESULT]);
+    lodge.sandbox.ends(0);
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 2).await;
+    let chat = lodge.house.store.chat(ThreadId(turn.0)).unwrap().unwrap();
+    assert!(
+        chat.speakers.iter().any(|one| one.member == MemberId(3)),
+        "{chat:?}"
+    );
+    assert_eq!(lodge.turn(quoting).unwrap().stage, Stage::Started);
 }
 
 /// Lets Ada's turn end, then Ben ask in her thread.

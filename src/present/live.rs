@@ -27,7 +27,7 @@ const WORDS: usize = 300;
 const NAME: usize = 40;
 
 /// Why a turn may do less than its author.
-const SHIP_WITHHELD: &str = "at chat: not everybody who spoke here holds ship";
+const SHIP_WITHHELD: &str = "at chat: not everybody who spoke or was quoted here holds ship";
 
 /// Returns the live message of a running turn: at most 2000 code points, whole seconds, changing only where people see it.
 pub fn live(turn: &Turn, now: Moment) -> String {
