@@ -139,12 +139,40 @@ pub fn shell_for(
     }
 }
 
-/// Returns the credentials that exist at `ship` alone.
+/// Returns the projects of a turn that it has at `ship`, the first one first.
+fn at_ship(record: &TurnRecord) -> impl Iterator<Item = &Slug> {
+    let extras = record.extras.iter().map(|(slug, level)| (slug, *level));
+    std::iter::once((&record.project, record.level))
+        .chain(extras)
+        .filter(|(_, level)| *level == Level::Ship)
+        .map(|(slug, _)| slug)
+}
+
+/// Returns the credentials that exist at `ship` alone: of each project that the turn has at that level. Where two projects use
+/// the same name, the earlier one's counts.
 pub fn credentials(house: &House, record: &TurnRecord) -> Vec<(String, SecretString)> {
-    match house.ship_env.get(&record.project) {
-        Some(all) if record.level == Level::Ship => all.clone(),
-        _ => Vec::new(),
+    let mut all: Vec<(String, SecretString)> = Vec::new();
+    for (name, secret) in at_ship(record)
+        .filter_map(|slug| house.ship_env.get(slug))
+        .flatten()
+    {
+        if !all.iter().any(|(taken, _)| taken == name) {
+            all.push((name.clone(), secret.clone()));
+        }
     }
+    all
+}
+
+/// Returns what the agent's commands may reach on the network: what the owner listed for the projects that the turn has at
+/// `ship`; else nothing.
+pub fn domains(house: &House, record: &TurnRecord) -> Vec<String> {
+    let mut all: Vec<String> = at_ship(record)
+        .filter_map(|slug| house.catalogue.get(slug))
+        .flat_map(|project| project.allowed_domains.clone())
+        .collect();
+    all.sort();
+    all.dedup();
+    all
 }
 
 /// Returns the identity that commits carry: the one who asked, whatever configuration of git is out of sight.
@@ -358,6 +386,8 @@ pub async fn clone(
 mod tests {
     use std::sync::Arc;
 
+    use secrecy::ExposeSecret as _;
+
     use super::*;
     use crate::domain::grant::Subject;
     use crate::domain::ids::{RoleId, ThreadId};
@@ -490,6 +520,53 @@ mod tests {
             assert_eq!(record.ship_withheld, !ships, "{whose}");
             // What was heard stays heard, also when nothing is quoted any more.
             assert_eq!(town.asks(OWNER).await.0 == Level::Ship, ships, "{whose}");
+        }
+    }
+
+    #[tokio::test]
+    async fn each_projects_credentials_come_with_ship_on_that_project() {
+        let mut town = Town::new();
+        let house = Arc::get_mut(&mut town.house).unwrap();
+        let mut catalogue = (*house.catalogue).clone();
+        for (at, name) in ["site", "notes"].into_iter().enumerate() {
+            catalogue.0[at].allowed_domains = vec![format!("{name}.example")];
+            let secrets = [("TOKEN", name), (name, "more")];
+            let secrets = secrets.map(|(name, value)| (name.to_owned(), value.to_owned().into()));
+            house.ship_env.insert(slug(name), secrets.to_vec());
+        }
+        house.catalogue = Arc::new(catalogue);
+        let (chat, ship) = (Level::Chat, Level::Ship);
+        let table = [
+            (chat, chat, vec![], vec![]),
+            (
+                ship,
+                chat,
+                vec!["TOKEN=site", "site=more"],
+                vec!["site.example"],
+            ),
+            (
+                chat,
+                ship,
+                vec!["TOKEN=notes", "notes=more"],
+                vec!["notes.example"],
+            ),
+            (
+                ship,
+                ship,
+                vec!["TOKEN=site", "site=more", "notes=more"],
+                vec!["notes.example", "site.example"],
+            ),
+        ];
+        for (first, extra, secrets, names) in table {
+            let mut record = turn(1, ThreadId(9), Stage::Held);
+            record.level = first;
+            record.extras = vec![(slug("notes"), extra)];
+            let given = credentials(&town.house, &record).into_iter();
+            let given: Vec<String> = given
+                .map(|(name, secret)| format!("{name}={}", secret.expose_secret()))
+                .collect();
+            assert_eq!(given, secrets);
+            assert_eq!(domains(&town.house, &record), names);
         }
     }
 
