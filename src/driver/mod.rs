@@ -15,6 +15,7 @@ pub mod deliver;
 pub mod desk;
 pub mod details;
 pub mod follower;
+pub mod fork;
 pub mod gate;
 pub mod house;
 pub mod hub;

@@ -322,7 +322,7 @@ fn read(out: &[u8], mut extras: Vec<Extra>) -> Ground {
 }
 
 /// Returns where a further project lies: at its place, or in a directory beside the chat's own.
-fn directory(house: &House, slug: &Slug, thread: ThreadId) -> String {
+pub fn directory(house: &House, slug: &Slug, thread: ThreadId) -> String {
     match house.catalogue.get(slug).map(|project| &project.workspace) {
         Some(Workspace::InPlace { path }) => path.clone(),
         _ => house.workdir.replace("{chat}", &format!("{thread}-{slug}")),
