@@ -173,6 +173,7 @@ mod tests {
     fn quote(author: Option<&str>, text: &str) -> Quote {
         Quote {
             author: author.map(str::to_owned),
+            by: None,
             text: text.to_owned(),
             message: None,
         }

@@ -214,17 +214,114 @@ async fn agent(sandbox: &dyn Sandbox, account: &AccountId, command: &str) -> Fin
     }
 }
 
-/// Looks at the directory of each project that has one, as the account that will work there.
+/// Looks at what each project works on, as the account that will do it: its directory, the repository that it clones, the place
+/// where chats have directories of their own.
 async fn folders(settings: &Settings, sandbox: &dyn Sandbox) -> Vec<Finding> {
     let accounts = Accounts::of(settings);
     let mut findings = Vec::new();
     for project in &settings.catalogue.0 {
-        if let Workspace::InPlace { path } = &project.workspace {
-            let account = accounts.account(project);
-            findings.extend(folder(sandbox, project, path, account).await);
+        let account = accounts.account(project);
+        let place = &settings.sandbox.workdir;
+        match &project.workspace {
+            Workspace::InPlace { path } => {
+                findings.extend(folder(sandbox, project, path, account).await);
+            }
+            Workspace::Scratch => findings.extend(ground(sandbox, project, place, account).await),
+            Workspace::Clone { repo } => {
+                findings.extend(repository(sandbox, project, repo, account.clone()).await);
+                findings.extend(ground(sandbox, project, place, account).await);
+            }
         }
     }
     findings
+}
+
+/// Says whether an account may make directories where a project's chats have theirs. In its own home it may.
+async fn ground(
+    sandbox: &dyn Sandbox,
+    project: &Project,
+    place: &str,
+    account: Option<AccountId>,
+) -> Option<Finding> {
+    if place.starts_with("~/") {
+        return None;
+    }
+    let slug = project.slug.as_str();
+    let account = account.unwrap_or_else(|| AccountId(TRIAL.to_owned()));
+    let exec = Exec {
+        script: shell::script(
+            "take PLACE\nuntil [ -e \"$PLACE\" ]; do PLACE=$(dirname \"$PLACE\"); done\n\
+             [ -d \"$PLACE\" ] && [ -w \"$PLACE\" ] && [ -x \"$PLACE\" ]\n",
+        ),
+        vars: vec![("PLACE", shell::path(place).ok()?.into_bytes())],
+        limit: PATIENCE,
+        most: 4096,
+    };
+    match sandbox.exec(&account, exec).await {
+        Ok(done) if done.code == 0 => None,
+        Ok(_) => Some(Finding::warning(
+            Area::Sandbox,
+            format!(
+                "chats of project {slug:?} work in {place}, which account {account} may not make: its turns will not start"
+            ),
+            "set sandbox.workdir to a place in which every account may write, such as ~/chat-{chat}",
+        )),
+        Err(error) => Some(not_looked_at(slug, &error)),
+    }
+}
+
+/// Says whether an account can read the repository that a project clones.
+async fn repository(
+    sandbox: &dyn Sandbox,
+    project: &Project,
+    repo: &str,
+    account: Option<AccountId>,
+) -> Option<Finding> {
+    let slug = project.slug.as_str();
+    let known = account.is_some();
+    let account = account.unwrap_or_else(|| AccountId(TRIAL.to_owned()));
+    let exec = Exec {
+        script: shell::script(
+            "take REPO\nsaid=$(GIT_TERMINAL_PROMPT=0 git ls-remote --quiet -- \"$REPO\" HEAD 2>&1 >/dev/null) && exit 0\n\
+             printf %s \"$said\" | tail -c 300\nexit 1\n",
+        ),
+        vars: vec![("REPO", repo.as_bytes().to_vec())],
+        limit: PATIENCE,
+        most: 4096,
+    };
+    match sandbox.exec(&account, exec).await {
+        Ok(done) if done.code == 0 => Some(Finding::ok(
+            Area::Sandbox,
+            format!("project {slug:?} can be cloned"),
+        )),
+        Ok(done) => {
+            let said = String::from_utf8_lossy(&done.out);
+            let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+            Some(match known {
+                true => Finding::warning(
+                    Area::Sandbox,
+                    format!(
+                        "account {account} cannot clone project {slug:?}, so its turns will not start: {said}"
+                    ),
+                    "correct the project's `repo`, or give the account's own git a credential for it (~/.git-credentials, ~/.ssh)",
+                ),
+                false => Finding::warning(
+                    Area::Sandbox,
+                    format!("project {slug:?} cannot be cloned by every account: {said}"),
+                    "correct the project's `repo`; if it needs a credential, set `account` in the project and give it to that account",
+                ),
+            })
+        }
+        Err(error) => Some(not_looked_at(slug, &error)),
+    }
+}
+
+fn not_looked_at(slug: &str, error: &SandboxError) -> Finding {
+    Finding::warning(
+        Area::Sandbox,
+        format!("what project {slug:?} works on could not be looked at: {error}"),
+        "look at the sandbox first",
+    )
 }
 
 /// What is known of the projects' accounts.
@@ -297,11 +394,7 @@ async fn folder(
             ),
             "make the directory in the sandbox, or set the project's path to where it is",
         )),
-        Err(error) => Some(Finding::warning(
-            Area::Sandbox,
-            format!("the directory of project {slug:?} could not be looked at: {error}"),
-            "look at the sandbox first",
-        )),
+        Err(error) => Some(not_looked_at(slug, &error)),
     }
 }
 
@@ -360,5 +453,83 @@ fn given<T>(asked: Result<Value, RestError>, read: impl FnOnce(Value) -> T) -> A
         Ok(value) => Answer::Given(read(value)),
         Err(RestError::Refused { status, .. }) => Answer::Refused(status),
         Err(RestError::Away { why, .. }) => Answer::Away(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::samples::project;
+    use crate::sandbox::local::{Local, LocalOptions};
+
+    /// Returns what is found where a project is worked on so; the account is not known yet.
+    async fn found(workspace: Workspace, place: &str) -> String {
+        let home = tempfile::tempdir().unwrap();
+        let options = LocalOptions {
+            writable: vec![std::env::temp_dir()],
+            ..LocalOptions::default()
+        };
+        let sandbox = Local::new(home.path().to_owned(), options).unwrap();
+        let mut project = project("site");
+        project.workspace = workspace;
+        let found = match &project.workspace {
+            Workspace::InPlace { path } => folder(&sandbox, &project, path, None).await,
+            Workspace::Clone { repo } => repository(&sandbox, &project, repo, None).await,
+            Workspace::Scratch => ground(&sandbox, &project, place, None).await,
+        };
+        found.map_or(String::new(), |finding| {
+            format!("{}: {}", finding.state.word(), finding.what)
+        })
+    }
+
+    #[tokio::test]
+    async fn a_directory_that_is_missing_is_found() {
+        let there = tempfile::tempdir().unwrap();
+        let path = there.path().display().to_string();
+        let in_place = |path: String| Workspace::InPlace { path };
+        assert_eq!(
+            found(in_place(path.clone()), "").await,
+            format!("ok: project \"site\" lies in {path}")
+        );
+        let gone = format!("{path}/gone");
+        let told = found(in_place(gone), "").await;
+        assert!(
+            told.starts_with("warning:") && told.contains("account inncheck does not find"),
+            "{told}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_repository_that_cannot_be_cloned_is_found_with_what_git_says() {
+        let there = tempfile::tempdir().unwrap();
+        let made = std::process::Command::new("git")
+            .args(["init", "-q"])
+            .current_dir(there.path())
+            .status();
+        assert!(made.unwrap().success());
+        let repo = there.path().display().to_string();
+        let clone = |repo: String| Workspace::Clone { repo };
+        assert_eq!(
+            found(clone(repo.clone()), "").await,
+            "ok: project \"site\" can be cloned"
+        );
+        let told = found(clone(format!("{repo}/gone")), "").await;
+        assert!(
+            told.starts_with("warning: project \"site\" cannot be cloned by every account: fatal:"),
+            "{told}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_place_where_no_chat_can_have_a_directory_is_found() {
+        let there = tempfile::tempdir().unwrap();
+        let place = format!("{}/a/{{chat}}", there.path().display());
+        assert_eq!(found(Workspace::Scratch, &place).await, "");
+        assert_eq!(found(Workspace::Scratch, "~/chat-{chat}").await, "");
+        let told = found(Workspace::Scratch, "/dev/null/{chat}").await;
+        assert!(
+            told.starts_with("warning: chats of project \"site\" work in /dev/null/{chat}, which account inncheck may not make"),
+            "{told}"
+        );
     }
 }

@@ -33,9 +33,6 @@ use super::config::Settings;
 /// ten seconds. Chats say their last words while Discord's connection closes.
 const LAST_WORDS: Duration = Duration::from_secs(9);
 
-/// How often roles and grants are looked at again for the authors of running turns (an expired one ends the turn).
-const RECHECK: Duration = Duration::from_secs(60);
-
 /// Why serving ended, if not because it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -113,7 +110,7 @@ pub async fn serve(
         tracing::info!(chats = unfinished, "picking up what the last run left");
     }
     tracker.spawn(sweep::daily(built.house.clone()));
-    tracker.spawn(recheck(built.desk.clone(), cancel.clone()));
+    tracker.spawn(built.desk.clone().watch_roles());
     tracker.spawn(close_if_broken(built.house.clone()));
     let serving = async {
         let handlers = handlers(&built, &tracker, &cancel);
@@ -200,16 +197,6 @@ fn stop_on_signals(cancel: CancellationToken) -> Result<(), RunError> {
         }
     });
     Ok(())
-}
-
-async fn recheck(desk: Desk, cancel: CancellationToken) {
-    let mut ticks = tokio::time::interval(RECHECK);
-    loop {
-        tokio::select! {
-            () = cancel.cancelled() => return,
-            _ = ticks.tick() => desk.recheck_roles().await,
-        }
-    }
 }
 
 fn handlers(built: &Built, tracker: &TaskTracker, cancel: &CancellationToken) -> Handlers {

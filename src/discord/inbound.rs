@@ -135,13 +135,18 @@ fn snapshots(raw: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn quotes(raw: &Value, me: Myself) -> Vec<Quote> {
-    let reply = quoted_reply(raw, me).map(|target| Quote {
-        author: person(&target["author"], &Value::Null).map(|person| person.name),
-        text: quoted_text(target),
-        message: None,
+    let reply = quoted_reply(raw, me).map(|target| {
+        let author = person(&target["author"], &Value::Null);
+        Quote {
+            by: author.as_ref().map(|author| author.member),
+            author: author.map(|author| author.name),
+            text: quoted_text(target),
+            message: None,
+        }
     });
     let forwards = snapshots(raw).map(|message| Quote {
         author: None,
+        by: None,
         text: quoted_text(message),
         message: None,
     });
@@ -350,6 +355,7 @@ mod tests {
             quoting.quotes,
             [Quote {
                 author: Some("ben".to_owned()),
+                by: Some(MemberId(8)),
                 text: "the numbers\n[file: n.csv]".to_owned(),
                 message: None,
             }]
@@ -366,7 +372,10 @@ mod tests {
             "message_snapshots": [{"message": {"content": "see this", "attachments": [
                 {"id": "21", "filename": "a.txt", "size": 5, "url": "https://x/a.txt"}]}}],
         }));
-        assert_eq!(forward.quotes[0].author, None);
+        assert_eq!(
+            (&forward.quotes[0].author, forward.quotes[0].by),
+            (&None, None)
+        );
         assert_eq!(forward.quotes[0].text, "see this\n[file: a.txt]");
         assert_eq!(forward.attachments[0].message, Some(MessageId(10)));
         assert!(!forward.for_others);

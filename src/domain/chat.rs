@@ -67,10 +67,13 @@ pub struct Chat {
     pub word: String,
     /// Which messages count.
     pub listen: Listen,
-    /// Everybody whose words the agent has heard in it, with the roles they had then: a turn is worth `ship` only among people
-    /// who all hold it.
+    /// Everybody whose words the agent has heard in it, their own or as a quotation, with the roles they had then: a turn is
+    /// worth `ship` only among people who all hold it.
     #[serde(default)]
     pub speakers: Vec<Person>,
+    /// The agent has also heard words of which nobody knows who wrote them, such as a forwarded message.
+    #[serde(default)]
+    pub heard_unknown: bool,
     /// When it began.
     pub opened_at: Moment,
     /// When it ended (thread deleted): nothing runs in it any more.

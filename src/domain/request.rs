@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::guest::Person;
-use super::ids::{AttachmentId, MessageId, TurnId};
+use super::ids::{AttachmentId, MemberId, MessageId, TurnId};
 use super::text::is_blank;
 use super::time::Moment;
 use super::venue::Place;
@@ -26,8 +26,11 @@ pub struct Attachment {
 /// Something that somebody else wrote, passed on as a quotation because a holder replied to it or forwarded it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quote {
-    /// Who wrote it; `None` for forwards, whose author Discord does not tell.
+    /// What its author is called; `None` for forwards, whose author Discord does not tell.
     pub author: Option<String>,
+    /// Who wrote it, if that is known.
+    #[serde(default)]
+    pub by: Option<MemberId>,
     /// What they wrote.
     pub text: String,
     /// The message that it was, as long as what becomes of it there counts here as well; `None` for what was quoted on purpose.
@@ -75,6 +78,14 @@ impl Request {
             }
         }
         self.context.retain(|quote| !is_blank(&quote.text));
+    }
+
+    /// Returns what it carries of others' words: what was said before it, and what it replies to or forwards.
+    pub fn words_of_others(&self) -> impl Iterator<Item = &Quote> {
+        self.context
+            .iter()
+            .chain(&self.quotes)
+            .filter(|quote| quote.by != Some(self.author.member))
     }
 }
 

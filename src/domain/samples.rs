@@ -145,6 +145,7 @@ pub(crate) fn chat(thread: ThreadId) -> Chat {
         word: "larch".into(),
         listen: Listen::All,
         speakers: Vec::new(),
+        heard_unknown: false,
         opened_at: Moment(5),
         closed: false,
     }

@@ -78,7 +78,7 @@ pub struct TurnRecord {
     pub project: Slug,
     /// The author's level at the start.
     pub level: Level,
-    /// The author holds `ship` and the turn runs at `chat`: not everybody who spoke in the chat holds it.
+    /// The author holds `ship` and the turn runs at `chat`: not everybody who spoke or was quoted in the chat holds it.
     #[serde(default)]
     pub ship_withheld: bool,
     /// The chat's other projects that count in this turn, with the author's level on each: at least `chat`.

@@ -13,9 +13,11 @@ use crate::domain::grant::{Level, Refusal};
 use crate::domain::guest::Person;
 use crate::domain::ids::{Slug, ThreadId, TurnId};
 use crate::domain::venue;
-use crate::present::{notice, office_chats as say};
+use crate::present::notice;
+use crate::present::office_chats::{self as say, Follows};
 
 use super::details;
+use super::fork;
 use super::gate;
 use super::house::House;
 use super::inbound::{ChatWant, InboundChat, Reply};
@@ -63,7 +65,7 @@ async fn answer(house: &Arc<House>, call: InboundChat) -> anyhow::Result<Reply> 
     }
     let done = match want {
         ChatWant::New => new(house, &chat).await,
-        ChatWant::Fork => fork(house, &chat, &by, TurnId(id.0)).await,
+        ChatWant::Fork => forks(house, &chat, &by, TurnId(id.0)).await,
         ChatWant::Model(name) => model(house, &chat, &by, &name).await,
         ChatWant::Listen(listen) => listens(house, &chat, listen).await,
         ChatWant::AddProject(name) => add_project(house, &chat, &by, &name).await,
@@ -151,14 +153,16 @@ async fn add_project(house: &House, chat: &Chat, by: &Person, name: &str) -> Don
     Ok(Ok(say::project_added(&slug)))
 }
 
-/// Opens another thread with those of the chat's projects that the person holds. Its conversation is a new one: the agent
-/// finds a session only from the account and the directory that made it, and the new chat has a directory of its own.
-async fn fork(house: &House, chat: &Chat, by: &Person, turn: TurnId) -> Done {
+/// Opens another thread with those of the chat's projects that the person holds. Conversation and files follow where they can.
+async fn forks(house: &House, chat: &Chat, by: &Person, turn: TurnId) -> Done {
     let Some(channel) = chat.parent.filter(|parent| *parent != chat.place) else {
         return Ok(Ok(say::cannot_fork_here()));
     };
     if let Err(refusal) = gate::permit(house, by, &chat.projects[0], None)? {
         return Ok(Err(refusal));
+    }
+    if chat.session.begun && !house.store.open_turns(chat.thread)?.is_empty() {
+        return Ok(Ok(say::fork_later()));
     }
     if !house.store.first_sight(turn.0, house.now())? {
         return Ok(Ok(notice::seen_already()));
@@ -173,21 +177,58 @@ async fn fork(house: &House, chat: &Chat, by: &Person, turn: TurnId) -> Done {
         Ok(message) => message,
         Err(error) => return Ok(Ok(cannot_say(&error))),
     };
-    let name = say::fork_name(&projects[0]);
+    // A thread has the id of the message it hangs on. It is opened last: nobody writes where nothing is ready.
+    let thread = ThreadId(message.0);
+    let mut forked = gate::forked_chat(house, chat, by, projects, thread)?;
+    let follows = follows(house, chat, &mut forked).await;
+    let name = say::fork_name(&forked.projects[0]);
     let thread = match surface.open_thread(channel, message, &name).await {
         Ok(thread) => thread,
-        Err(error) => return Ok(Ok(cannot_say(&error))),
+        Err(error) => {
+            if follows == Follows::All {
+                fork::forget(house, chat, &forked, &forked.session).await?;
+            }
+            return Ok(Ok(cannot_say(&error)));
+        }
     };
-    let forked = gate::forked_chat(house, chat, by, projects, thread)?;
     house.store.put_chat(&forked)?;
     house.store.flush().await?;
-    let left_out: Vec<Slug> = chat.projects.clone();
-    let left_out = left_out
-        .into_iter()
-        .filter(|slug| !forked.projects.contains(slug))
-        .collect::<Vec<_>>();
+    let left_out: Vec<Slug> = left_out(chat, &forked).cloned().collect();
     let shares = forked.workdir == chat.workdir;
-    Ok(Ok(say::forked(thread, shares, &left_out)))
+    Ok(Ok(say::forked(thread, follows, shares, &left_out)))
+}
+
+/// Returns the projects of a chat that its fork does not have.
+fn left_out<'a>(chat: &'a Chat, forked: &'a Chat) -> impl Iterator<Item = &'a Slug> {
+    let all = chat.projects.iter();
+    all.filter(|slug| !forked.projects.contains(slug))
+}
+
+/// Lets the conversation and the files follow into a fork, if they can.
+async fn follows(house: &House, chat: &Chat, forked: &mut Chat) -> Follows {
+    if !chat.session.begun {
+        return Follows::NothingYet;
+    }
+    if forked.account != chat.account {
+        return Follows::OtherAccount;
+    }
+    // The agent could tell of what its new owner may not see any more.
+    if left_out(chat, forked).next().is_some() {
+        return Follows::LeftOut;
+    }
+    match fork::follow(house, chat, forked, &forked.session).await {
+        Ok(true) => {
+            forked.session.begun = true;
+            // The tags in the conversation bear it.
+            forked.word.clone_from(&chat.word);
+            Follows::All
+        }
+        Ok(false) => Follows::Failed,
+        Err(error) => {
+            tracing::warn!(error = format!("{error:#}"), "a chat was not copied");
+            Follows::Failed
+        }
+    }
 }
 
 fn cannot_say(error: &SurfaceError) -> String {

@@ -33,6 +33,7 @@ impl Remark {
     pub fn quote(self) -> Quote {
         Quote {
             author: Some(self.author.name),
+            by: Some(self.author.member),
             text: self.text,
             message: Some(self.message),
         }

@@ -41,6 +41,9 @@ use super::which_project;
 /// A person is told the same refusal once in this time and place.
 const REFUSAL_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// How often roles and grants are looked at again for the authors of running turns (an expired one ends the turn).
+const ROLES_EVERY: Duration = Duration::from_secs(60);
+
 /// The desk.
 #[derive(Clone, Debug)]
 pub struct Desk {
@@ -817,8 +820,19 @@ impl Desk {
         self.house.hub.tell_all(&Letter::Recheck);
     }
 
+    /// Looks every minute whether those who have turns running still may, until the house closes.
+    pub async fn watch_roles(self) {
+        let mut ticks = tokio::time::interval(ROLES_EVERY);
+        loop {
+            tokio::select! {
+                () = self.house.cancel.cancelled() => return,
+                _ = ticks.tick() => self.recheck_roles().await,
+            }
+        }
+    }
+
     /// Reads the roles of the authors of running turns again, then looks whether they still may.
-    pub async fn recheck_roles(&self) {
+    async fn recheck_roles(&self) {
         if let Err(error) = newest::read_again(&self.house).await {
             tracing::error!(%error, "could not look whose turns are running");
         }
@@ -916,6 +930,7 @@ fn asked_again(request: &Request, by: &Person) -> Request {
         let letters: Vec<char> = request.text.chars().collect();
         let quotes = letters.chunks(QUOTE).map(|piece| Quote {
             author: Some(first.name.clone()),
+            by: Some(first.member),
             text: piece.iter().collect(),
             message: None,
         });

@@ -370,6 +370,7 @@ pub fn new_chat(
             Listen::Mentions
         },
         speakers: Vec::new(),
+        heard_unknown: false,
         opened_at: house.now(),
         closed: false,
     })

@@ -106,7 +106,12 @@ pub fn next_steer(
         return Ok(None);
     }
     let joins = |turn: &&TurnRecord| {
-        turn.request.attachments.is_empty() && turn.request.model.is_none() && !turn.shown
+        let request = &turn.request;
+        request.attachments.is_empty()
+            && request.model.is_none()
+            && !turn.shown
+            // At which level a turn runs was decided without those who wrote that.
+            && request.words_of_others().next().is_none()
     };
     Ok(waiting.first().filter(joins).map(|turn| {
         let text = prompt::prompt_text(

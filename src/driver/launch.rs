@@ -9,7 +9,6 @@ use crate::agent::command::{self, Shell, Surroundings};
 use crate::agent::prompt::{self, InFile};
 use crate::agent::scope_files::{self, ProjectText, Scope, ScopeText};
 use crate::domain::chat::Chat;
-use crate::domain::grant::Level;
 use crate::domain::ids::{ChannelId, MessageId, SessionId};
 use crate::domain::project::{Collect, Project, Workspace};
 use crate::domain::request::Attachment;
@@ -312,7 +311,7 @@ fn start(
         .collect();
     let mut read_dirs = vec![inbox.clone()];
     read_dirs.extend(skills.iter().cloned());
-    let domains = domains(project, record);
+    let domains = scope::domains(house, record);
     let denied = scope_files::denied(&house.agent);
     let session = record
         .session
@@ -371,7 +370,7 @@ fn start(
             home: &probe.home,
             write_dirs: &write_dirs,
             read_dirs: &read_dirs,
-            allowed_domains: domains,
+            allowed_domains: &domains,
         }),
         system_prompt: system_prompt(
             house, chat, record, project, probe, shell, ground, &workdir, &inbox, &outbox,
@@ -389,14 +388,6 @@ fn line_id(record: &TurnRecord) -> String {
 /// Each request has a directory of its own in the inbox.
 fn inbox_of(record: &TurnRecord) -> MessageId {
     record.request.message.unwrap_or(MessageId(record.id.0))
-}
-
-/// What the agent's commands may reach on the network: at `ship`, what the owner listed; else nothing.
-fn domains<'a>(project: Option<&'a Project>, record: &TurnRecord) -> &'a [String] {
-    match project {
-        Some(project) if record.level == Level::Ship => &project.allowed_domains,
-        _ => &[],
-    }
 }
 
 #[expect(

@@ -16,6 +16,7 @@ pub mod desk;
 pub mod details;
 pub mod estimate;
 pub mod follower;
+pub mod fork;
 pub mod gate;
 pub mod house;
 pub mod hub;

@@ -15,6 +15,7 @@ use crate::domain::grant::Level;
 use crate::domain::guest::Person;
 use crate::domain::ids::{MemberId, Slug, ThreadId};
 use crate::domain::project::{Project, Workspace};
+use crate::domain::request::Request;
 use crate::domain::turn_record::TurnRecord;
 use crate::sandbox::{Confinement, Exec, Probe, SandboxError, shell};
 use crate::turn::event::Trouble;
@@ -24,19 +25,30 @@ use super::gate;
 use super::house::{AccountBy, House};
 use super::turn_directory::Run;
 
-/// Adds the author to those whom the agent has heard. A turn at `ship` runs at `chat` where one of them does not hold it.
+/// Adds the author, and everybody whom the request quotes, to those whom the agent has heard. A turn at `ship` runs at `chat`
+/// where one of them does not hold it.
 pub async fn keep_company(
     house: &House,
     chat: &mut Chat,
     record: &mut TurnRecord,
 ) -> anyhow::Result<()> {
-    let author = record.request.author.clone();
+    let request = &record.request;
+    // Only what is said here changes: people may have changed the chat meanwhile.
+    let heard = house
+        .store
+        .revise_chat(chat.thread, |chat| hear(chat, request))
+        .context("could not store the chat")?;
+    match heard {
+        Some(heard) => *chat = heard,
+        None => hear(chat, request),
+    }
+    let author = request.author.member;
     let first = (chat.projects[0].clone(), record.level);
     for (at, (slug, level)) in std::iter::once(first)
         .chain(record.extras.clone())
         .enumerate()
     {
-        if level < Level::Ship || others_hold_ship(house, chat, author.member, &slug).await? {
+        if level < Level::Ship || others_hold_ship(house, chat, author, &slug).await? {
             continue;
         }
         match at {
@@ -47,20 +59,24 @@ pub async fn keep_company(
             extra => record.extras[extra - 1].1 = Level::Chat,
         }
     }
-    // Only what is said here changes: people may have changed the chat meanwhile.
-    let heard = house
-        .store
-        .revise_chat(chat.thread, |chat| hear(chat, &author))
-        .context("could not store the chat")?;
-    match heard {
-        Some(heard) => *chat = heard,
-        None => hear(chat, &author),
-    }
     Ok(())
 }
 
 /// Notes whose words the agent hears with a request.
-fn hear(chat: &mut Chat, author: &Person) {
+fn hear(chat: &mut Chat, request: &Request) {
+    for quote in request.words_of_others() {
+        match quote.by {
+            None => chat.heard_unknown = true,
+            Some(member) if chat.speakers.iter().any(|one| one.member == member) => {}
+            // Roles are read when they matter; until then a quotation brings none.
+            Some(member) => chat.speakers.push(Person {
+                member,
+                name: quote.author.clone().unwrap_or_default(),
+                roles: Vec::new(),
+            }),
+        }
+    }
+    let author = &request.author;
     chat.speakers
         .retain(|speaker| speaker.member != author.member);
     chat.speakers.push(author.clone());
@@ -72,6 +88,9 @@ async fn others_hold_ship(
     author: MemberId,
     project: &Slug,
 ) -> anyhow::Result<bool> {
+    if chat.heard_unknown {
+        return Ok(false);
+    }
     for speaker in chat.speakers.iter().filter(|one| one.member != author) {
         let roles = house.ports.surface.roles(chat.guild, speaker.member).await;
         let roles = match roles {
@@ -121,12 +140,40 @@ pub fn shell_for(
     }
 }
 
-/// Returns the credentials that exist at `ship` alone.
+/// Returns the projects of a turn that it has at `ship`, the first one first.
+fn at_ship(record: &TurnRecord) -> impl Iterator<Item = &Slug> {
+    let extras = record.extras.iter().map(|(slug, level)| (slug, *level));
+    std::iter::once((&record.project, record.level))
+        .chain(extras)
+        .filter(|(_, level)| *level == Level::Ship)
+        .map(|(slug, _)| slug)
+}
+
+/// Returns the credentials that exist at `ship` alone: of each project that the turn has at that level. Where two projects use
+/// the same name, the earlier one's counts.
 pub fn credentials(house: &House, record: &TurnRecord) -> Vec<(String, SecretString)> {
-    match house.ship_env.get(&record.project) {
-        Some(all) if record.level == Level::Ship => all.clone(),
-        _ => Vec::new(),
+    let mut all: Vec<(String, SecretString)> = Vec::new();
+    for (name, secret) in at_ship(record)
+        .filter_map(|slug| house.ship_env.get(slug))
+        .flatten()
+    {
+        if !all.iter().any(|(taken, _)| taken == name) {
+            all.push((name.clone(), secret.clone()));
+        }
     }
+    all
+}
+
+/// Returns what the agent's commands may reach on the network: what the owner listed for the projects that the turn has at
+/// `ship`; else nothing.
+pub fn domains(house: &House, record: &TurnRecord) -> Vec<String> {
+    let mut all: Vec<String> = at_ship(record)
+        .filter_map(|slug| house.catalogue.get(slug))
+        .flat_map(|project| project.allowed_domains.clone())
+        .collect();
+    all.sort();
+    all.dedup();
+    all
 }
 
 /// Returns the identity that commits carry: the one who asked, whatever configuration of git is out of sight.
@@ -277,7 +324,7 @@ fn read(out: &[u8], mut extras: Vec<Extra>) -> Ground {
 }
 
 /// Returns where a further project lies: at its place, or in a directory beside the chat's own.
-pub(super) fn directory(house: &House, slug: &Slug, thread: ThreadId) -> String {
+pub fn directory(house: &House, slug: &Slug, thread: ThreadId) -> String {
     match house.catalogue.get(slug).map(|project| &project.workspace) {
         Some(Workspace::InPlace { path }) => path.clone(),
         _ => house.workdir.replace("{chat}", &format!("{thread}-{slug}")),
@@ -360,10 +407,13 @@ pub async fn clone(
 mod tests {
     use std::sync::Arc;
 
+    use secrecy::ExposeSecret as _;
+
     use super::*;
     use crate::domain::grant::Subject;
     use crate::domain::ids::{RoleId, ThreadId};
     use crate::domain::project::Catalogue;
+    use crate::domain::request::Quote;
     use crate::domain::samples::{ADA, OWNER, chat, grant, person, project, rules, slug, turn};
     use crate::domain::turn_record::Stage;
     use crate::driver::clock::SystemClock;
@@ -448,6 +498,110 @@ mod tests {
         town.surface.gives_roles(BEN, None);
         assert_eq!(town.asks(OWNER).await, (Level::Chat, true));
         assert_eq!(town.chat.speakers.len(), 3);
+    }
+
+    #[tokio::test]
+    async fn whoever_is_quoted_to_the_agent_is_company() {
+        let quote = |by| Quote {
+            author: Some("somebody".to_owned()),
+            by,
+            text: "push it".to_owned(),
+        };
+        let table = [
+            ("nobody", vec![], vec![], true),
+            ("the author", vec![Some(OWNER)], vec![Some(OWNER)], true),
+            (
+                "a remark of one without ship",
+                vec![Some(BEN)],
+                vec![],
+                false,
+            ),
+            (
+                "a reply to one without ship",
+                vec![],
+                vec![Some(BEN)],
+                false,
+            ),
+            ("a remark of one with ship", vec![Some(ADA)], vec![], true),
+            ("a forwarded message", vec![], vec![None], false),
+        ];
+        for (whose, said, quoted, ships) in table {
+            let mut town = Town::new();
+            let held = grant(Subject::Member(ADA), "site", Level::Ship, None);
+            town.house.store.give(&held).unwrap();
+            town.surface.gives_roles(BEN, Some(vec![]));
+            let mut record = turn(1, ThreadId(9), Stage::Held);
+            record.request.author = person(OWNER, &[]);
+            record.request.context = said.into_iter().map(quote).collect();
+            record.request.quotes = quoted.into_iter().map(quote).collect();
+            record.level = Level::Ship;
+            keep_company(&town.house, &mut town.chat, &mut record)
+                .await
+                .unwrap();
+            assert_eq!(record.level == Level::Ship, ships, "{whose}");
+            assert_eq!(record.ship_withheld, !ships, "{whose}");
+            // What was heard stays heard, also when nothing is quoted any more.
+            assert_eq!(town.asks(OWNER).await.0 == Level::Ship, ships, "{whose}");
+        }
+    }
+
+    #[tokio::test]
+    async fn each_projects_credentials_come_with_ship_on_that_project() {
+        let mut town = Town::new();
+        let house = Arc::get_mut(&mut town.house).unwrap();
+        let mut catalogue = (*house.catalogue).clone();
+        for (at, name) in ["site", "notes"].into_iter().enumerate() {
+            catalogue.0[at].allowed_domains = vec![format!("{name}.example")];
+            let secrets = [("TOKEN", name), (name, "more")];
+            let secrets = secrets.map(|(name, value)| (name.to_owned(), value.to_owned().into()));
+            house.ship_env.insert(slug(name), secrets.to_vec());
+        }
+        house.catalogue = Arc::new(catalogue);
+        let (chat, ship) = (Level::Chat, Level::Ship);
+        let table = [
+            (chat, chat, vec![], vec![]),
+            (
+                ship,
+                chat,
+                vec!["TOKEN=site", "site=more"],
+                vec!["site.example"],
+            ),
+            (
+                chat,
+                ship,
+                vec!["TOKEN=notes", "notes=more"],
+                vec!["notes.example"],
+            ),
+            (
+                ship,
+                ship,
+                vec!["TOKEN=site", "site=more", "notes=more"],
+                vec!["notes.example", "site.example"],
+            ),
+        ];
+        for (first, extra, secrets, names) in table {
+            let mut record = turn(1, ThreadId(9), Stage::Held);
+            record.level = first;
+            record.extras = vec![(slug("notes"), extra)];
+            let given = credentials(&town.house, &record).into_iter();
+            let given: Vec<String> = given
+                .map(|(name, secret)| format!("{name}={}", secret.expose_secret()))
+                .collect();
+            assert_eq!(given, secrets);
+            assert_eq!(domains(&town.house, &record), names);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_people_changed_meanwhile_stays_when_company_is_noted() {
+        let mut town = Town::new();
+        let mut newer = town.chat.clone();
+        newer.model = "sonnet".to_owned();
+        town.house.store.put_chat(&newer).unwrap();
+        town.asks(ADA).await;
+        let kept = town.house.store.chat(ThreadId(9)).unwrap().unwrap();
+        assert_eq!((kept.model.as_str(), kept.speakers.len()), ("sonnet", 1));
+        assert_eq!(town.chat, kept);
     }
 
     #[tokio::test]

@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use crate::domain::chat::Listen;
+use crate::domain::grant::{Level, Subject};
+use crate::domain::guest::Guest;
 use crate::domain::ids::{
-    AttachmentId, ChannelId, GuildId, InteractionId, MemberId, MessageId, ThreadId, TurnId,
+    AttachmentId, ChannelId, GuildId, InteractionId, MemberId, MessageId, RoleId, ThreadId, TurnId,
 };
-use crate::domain::request::{Attachment, Request};
-use crate::domain::rules::Limits;
-use crate::domain::samples::{ADA, GUILD, person, rules, turn as turn_sample};
+use crate::domain::money::Usd;
+use crate::domain::request::{Attachment, Quote, Request};
+use crate::domain::rules::{Limits, Rules};
+use crate::domain::samples::{ADA, GUILD, grant, person, rules, slug, turn as turn_sample};
+use crate::domain::time::Moment;
 use crate::domain::turn_record::Stage;
 
 use super::fakes::{DATA, Lodge, Said};
@@ -184,7 +188,7 @@ async fn a_silent_agent_is_stopped_after_the_limit_and_killed_after_its_grace() 
         silence: Duration::from_secs(60),
         ..rules().limits
     };
-    let mut lodge = Lodge::with(crate::domain::rules::Rules { limits, ..rules() }).await;
+    let mut lodge = Lodge::with(Rules { limits, ..rules() }).await;
     let turn = started(&mut lodge).await;
     lodge.sandbox.emits(&[INIT]);
     let began = tokio::time::Instant::now();
@@ -205,7 +209,7 @@ async fn a_working_tool_may_be_silent_until_the_turns_own_limit() {
         turn_time: Duration::from_secs(600),
         ..rules().limits
     };
-    let mut lodge = Lodge::with(crate::domain::rules::Rules { limits, ..rules() }).await;
+    let mut lodge = Lodge::with(Rules { limits, ..rules() }).await;
     started(&mut lodge).await;
     lodge.sandbox.emits(&[INIT, BASH]);
     let began = tokio::time::Instant::now();
@@ -223,7 +227,7 @@ async fn a_stop_by_its_author_ends_the_turn_and_the_next_request_runs() {
     let turn = at_work(&mut lodge).await;
     let stop = InboundStop {
         id: crate::domain::ids::InteractionId(1),
-        thread: crate::domain::ids::ThreadId(turn.0),
+        thread: ThreadId(turn.0),
         by: crate::domain::samples::person(ADA, &[]),
     };
     let reply = lodge.desk.stop(stop).await;
@@ -460,7 +464,7 @@ async fn a_deleted_thread_stops_its_turn_and_closes_the_chat() {
         lodge
             .house
             .store
-            .chat(crate::domain::ids::ThreadId(turn.0))
+            .chat(ThreadId(turn.0))
             .unwrap()
             .unwrap()
             .closed
@@ -1252,4 +1256,195 @@ async fn a_bot_that_is_removed_from_the_server_stops_its_turns_there() {
     lodge.sandbox.until(|sandbox| sandbox.kills() > 0).await;
     done(&lodge, turn).await;
     assert!(lodge.house.store.entry(turn).unwrap().is_some());
+}
+
+/// Waits until the turn is over, and returns what people see last.
+async fn stopped(lodge: &Lodge, turn: TurnId) -> String {
+    done(lodge, turn).await;
+    texts(&lodge.surface.said()).pop().unwrap_or_default()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_role_that_is_lost_while_a_turn_runs_ends_it_at_the_next_look() {
+    const CREW: RoleId = RoleId(70);
+    let mut lodge = Lodge::open().await;
+    let store = &lodge.house.store;
+    store.revoke(Subject::Member(ADA), &slug("site")).unwrap();
+    let by_role = grant(Subject::Role(CREW), "site", Level::Chat, None);
+    store.give(&by_role).unwrap();
+    lodge.surface.gives_roles(ADA, Some(vec![CREW]));
+    let mut message = lodge.message(ADA, "plot it", None);
+    message.author.roles = vec![CREW];
+    let turn = TurnId(message.id.0);
+    lodge.desk.inbound(Inbound::Message(message)).await;
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 1).await;
+    lodge.sandbox.emits(&[INIT, BASH]);
+    let watching = tokio::spawn(lodge.desk.clone().watch_roles());
+    // Looked at twice, and found to be as it was.
+    tokio::time::sleep(Duration::from_secs(119)).await;
+    assert_eq!(lodge.turn(turn).unwrap().stage, Stage::Started);
+    lodge.surface.gives_roles(ADA, Some(vec![]));
+    let lost = tokio::time::Instant::now();
+    lodge
+        .sandbox
+        .until(|sandbox| sandbox.said().iter().any(|id| id == "m-interrupt"))
+        .await;
+    assert!(
+        lost.elapsed() <= Duration::from_secs(60),
+        "{:?}",
+        lost.elapsed()
+    );
+    lodge.sandbox.ends(0);
+    let receipt = stopped(&lodge, turn).await;
+    assert!(receipt.contains("access has ended"), "{receipt}");
+    watching.abort();
+}
+
+/// Lets the clock go to a moment.
+async fn passes_until(lodge: &Lodge, moment: &str) {
+    let moment: jiff::Timestamp = moment.parse().unwrap();
+    let moment = Moment(moment.as_millisecond());
+    tokio::time::sleep(moment.since(lodge.house.now())).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_over_the_months_end_is_paid_by_the_month_of_its_start_in_a_zone_with_summer_time() {
+    // Midnight of the first of April is at 22:00 in UTC, and not at 23:00 as it was in winter.
+    let mut lodge = Lodge::with(Rules {
+        zone: jiff::tz::TimeZone::get("Europe/Berlin").unwrap(),
+        ..rules()
+    })
+    .await;
+    passes_until(&lodge, "2027-03-31T21:59:00Z").await;
+    let store = lodge.house.store.clone();
+    let guest = Guest {
+        budget: Some(Usd(200_000)),
+        ..store.guest(ADA).unwrap()
+    };
+    store.put_guest(&guest).unwrap();
+    let turn = at_work(&mut lodge).await;
+    passes_until(&lodge, "2027-03-31T22:01:00Z").await;
+    // In April she has her whole budget, although March's is held and will be overdrawn.
+    let next = lodge.says(ADA, turn, "and now April").await;
+    assert_eq!(lodge.turn(next).unwrap().stage, Stage::Waiting);
+    lodge.sandbox.emits(&[WORDS, RESULT]);
+    lodge.sandbox.ends(0);
+    done(&lodge, turn).await;
+    let month = |turn: TurnId| lodge.turn(turn).unwrap().month.unwrap().to_string();
+    assert_eq!(month(turn), "2027-03");
+    let entry = store.entry(turn).unwrap().unwrap();
+    assert_eq!(
+        (entry.month.to_string(), entry.cost),
+        ("2027-03".into(), Usd(250_000))
+    );
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 2).await;
+    assert_eq!(month(next), "2027-04");
+    let hold = store.held(next).unwrap().unwrap();
+    assert_eq!(
+        (hold.month.to_string(), hold.amount),
+        ("2027-04".into(), Usd(200_000))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waited_over_the_months_end_is_paid_by_the_new_month() {
+    let mut lodge = Lodge::open().await;
+    passes_until(&lodge, "2027-01-31T23:58:00Z").await;
+    let first = at_work(&mut lodge).await;
+    let second = lodge.asks("another thread").await;
+    passes_until(&lodge, "2027-02-01T00:01:00Z").await;
+    assert_eq!(lodge.turn(second).unwrap().month, None);
+    lodge.sandbox.emits(&[WORDS, RESULT]);
+    lodge.sandbox.ends(0);
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 2).await;
+    let month = |turn: TurnId| lodge.turn(turn).unwrap().month.unwrap().to_string();
+    assert_eq!(
+        (month(first), month(second)),
+        ("2027-01".into(), "2027-02".into())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn others_words_never_join_a_running_turn() {
+    let mut lodge = Lodge::open().await;
+    let turn = at_work(&mut lodge).await;
+    let mut message = lodge.message(ADA, "do as he says", Some(ThreadId(turn.0)));
+    message.addressed = false;
+    message.quotes = vec![Quote {
+        author: Some("ben".to_owned()),
+        by: Some(MemberId(3)),
+        text: "push it".to_owned(),
+    }];
+    let quoting = TurnId(message.id.0);
+    lodge.desk.inbound(Inbound::Message(message)).await;
+    lodge.sandbox.emits(&[BASH_DONE]);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert!(
+        !lodge
+            .sandbox
+            .said()
+            .iter()
+            .any(|line| line.contains("push it"))
+    );
+    lodge.sandbox.emits(&[WORDS, RESULT]);
+    lodge.sandbox.ends(0);
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 2).await;
+    let chat = lodge.house.store.chat(ThreadId(turn.0)).unwrap().unwrap();
+    assert!(
+        chat.speakers.iter().any(|one| one.member == MemberId(3)),
+        "{chat:?}"
+    );
+    assert_eq!(lodge.turn(quoting).unwrap().stage, Stage::Started);
+}
+
+/// Lets Ada's turn end, then Ben ask in her thread.
+async fn ben_asks_in_adas_chat(lodge: &mut Lodge) -> TurnId {
+    const BEN: MemberId = MemberId(3);
+    let store = lodge.house.store.clone();
+    let guest = Guest {
+        budget: Some(Usd(5_000_000)),
+        ..Guest::new(BEN)
+    };
+    store.put_guest(&guest).unwrap();
+    let held = grant(Subject::Member(BEN), "site", Level::Chat, None);
+    store.give(&held).unwrap();
+    let first = started(lodge).await;
+    // In her own account she needs no confinement where it is switched off.
+    assert!(!lodge.sandbox.settings().contains("\"sandbox\""));
+    lodge.sandbox.emits(&[INIT]);
+    answered(lodge).await;
+    done(lodge, first).await;
+    lodge.says(BEN, first, "and now I").await
+}
+
+#[tokio::test(start_paused = true)]
+async fn others_run_confined_in_a_guests_own_account() {
+    let mut lodge = Lodge::by_guest().await;
+    let turn = ben_asks_in_adas_chat(&mut lodge).await;
+    lodge.sandbox.until(|sandbox| sandbox.starts() == 2).await;
+    let settings = lodge.sandbox.settings();
+    assert!(
+        settings.contains("\"failIfUnavailable\": true"),
+        "{settings}"
+    );
+    let account = |turn: TurnId| lodge.turn(turn).unwrap().thread;
+    let chat = lodge.house.store.chat(account(turn)).unwrap().unwrap();
+    let hers = lodge.house.store.known_account("guest/2").unwrap();
+    assert_eq!(Some(chat.account), hers);
+}
+
+#[tokio::test(start_paused = true)]
+async fn others_do_not_run_in_a_guests_own_account_without_confinement() {
+    let mut lodge = Lodge::by_guest().await;
+    lodge.sandbox.confines_nothing();
+    let turn = ben_asks_in_adas_chat(&mut lodge).await;
+    done(&lodge, turn).await;
+    assert_eq!(lodge.sandbox.starts(), 1);
+    let told = texts(&lodge.surface.said());
+    assert!(
+        told.iter().any(|text| text.contains("cannot be confined")),
+        "{told:#?}"
+    );
+    let booked = lodge.house.store.entry(turn).unwrap();
+    assert!(booked.is_none_or(|entry| entry.cost == Usd::ZERO));
 }

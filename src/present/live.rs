@@ -27,7 +27,7 @@ const WORDS: usize = 300;
 const NAME: usize = 40;
 
 /// Why a turn may do less than its author.
-const SHIP_WITHHELD: &str = "at chat: not everybody who spoke here holds ship";
+const SHIP_WITHHELD: &str = "at chat: not everybody who spoke or was quoted here holds ship";
 
 /// What a turn without a place waits for.
 const NO_PLACE: &str =

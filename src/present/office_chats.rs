@@ -79,17 +79,55 @@ pub fn fork_name(project: &Slug) -> String {
     format!("Fork · {project}")
 }
 
+/// Says that a chat can be copied only while nothing changes it.
+pub fn fork_later() -> String {
+    "Something still runs or waits in this chat. Fork it once that is done.".to_owned()
+}
+
+/// Whether conversation and files follow into another chat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follows {
+    /// They do.
+    All,
+    /// There is no conversation yet.
+    NothingYet,
+    /// The other chat runs in another account.
+    OtherAccount,
+    /// The conversation may be about a project that the other chat does not have.
+    LeftOut,
+    /// They could not be copied.
+    Failed,
+}
+
 /// Says what the other chat is and what it is not.
-pub fn forked(thread: ThreadId, shares: bool, left_out: &[Slug]) -> String {
-    let files = if shares {
-        "It works in the same project folder as this chat."
-    } else {
-        "It works in a folder of its own, without this chat's files."
+pub fn forked(thread: ThreadId, follows: Follows, shares: bool, left_out: &[Slug]) -> String {
+    let anew = match follows {
+        Follows::All => None,
+        Follows::NothingYet => {
+            Some("There is no conversation to take along yet, so it begins anew.")
+        }
+        Follows::OtherAccount => Some(
+            "It runs in an account of your own, so the conversation begins anew: tell the agent what it has to know.",
+        ),
+        Follows::LeftOut => Some(
+            "The conversation may be about a project that you may not use, so it begins anew: tell the agent what it has to know.",
+        ),
+        Follows::Failed => Some(
+            "The conversation could not be copied, so it begins anew: tell the agent what it has to know.",
+        ),
     };
-    let mut text = format!(
-        "✓ <#{thread}> is yours, with the same projects and model. The agent's conversation cannot be copied, so it begins \
-         anew: tell it what it has to know. {files}"
-    );
+    let files = match (shares, anew) {
+        (true, _) => {
+            "It works in the same project folder as this chat: what one changes, the other sees."
+        }
+        (false, None) => {
+            "It works in a copy of this chat's files, and neither sees what the other changes from now on."
+        }
+        (false, Some(_)) => "It works in a folder of its own, without this chat's files.",
+    };
+    let conversation = anew.unwrap_or("The agent knows what was said here so far.");
+    let mut text =
+        format!("✓ <#{thread}> is yours, with the same projects and model. {conversation} {files}");
     if !left_out.is_empty() {
         let names: Vec<String> = left_out.iter().map(|slug| format!("`{slug}`")).collect();
         text.push_str(&format!(

@@ -117,7 +117,7 @@ impl Turn {
         self.away
     }
 
-    /// Returns whether it runs at `chat` although its author holds `ship`, because of who else spoke in the chat.
+    /// Returns whether it runs at `chat` although its author holds `ship`, because of who else spoke or was quoted in the chat.
     pub fn ship_withheld(&self) -> bool {
         self.ship_withheld
     }

@@ -10,6 +10,8 @@
 #[path = "../house/mod.rs"]
 mod house;
 
+use std::fs;
+
 use innkeeper::domain::grant::Level;
 use innkeeper::domain::money::Usd;
 use serde_json::{Value, json};
@@ -207,8 +209,19 @@ async fn a_chat_is_renewed_forked_and_turned_to_mentions() {
         "{listens}"
     );
     house.says("ada", &thread, "just talking").await;
-    house.says("ada", &thread, "@innkeeper now you").await;
+    house
+        .says(
+            "ada",
+            &thread,
+            "@innkeeper now you\n!write kept.txt kept\\n\n!wait-for .go",
+        )
+        .await;
+    house.live(&thread).await;
+    let busy = house.command("ada", &thread, "fork", json!({})).await;
+    assert!(busy.contains("still runs or waits in this chat"), "{busy}");
+    house.lets_go(&thread).await;
     house.answers(&thread, 3).await;
+    house.is_idle().await;
     assert_eq!(house.ledger().len(), 3);
     let forked = house.command("ada", &thread, "fork", json!({})).await;
     let fork = forked
@@ -216,8 +229,36 @@ async fn a_chat_is_renewed_forked_and_turned_to_mentions() {
         .and_then(|(_, rest)| rest.split_once('>'))
         .map(|(id, _)| id.to_owned())
         .unwrap_or_else(|| panic!("no thread in {forked:?}"));
-    house.says("ada", &fork, "hello again").await;
+    assert!(
+        forked.contains("The agent knows what was said here so far."),
+        "{forked}"
+    );
+    house
+        .says(
+            "ada",
+            &fork,
+            "hello again\n!read kept.txt\n!bash echo more >>kept.txt",
+        )
+        .await;
     house.answers(&fork, 1).await;
+    let kept = |thread: &str| fs::read_to_string(house.in_chat(thread, "kept.txt")).unwrap();
+    assert_eq!(
+        (kept(&thread).as_str(), kept(&fork).as_str()),
+        ("kept\n", "kept\nmore\n")
+    );
+    let resumed = |thread: &str| {
+        let chats = house.store().chats().unwrap();
+        let chat = chats
+            .into_iter()
+            .find(|chat| chat.thread.to_string() == thread);
+        house
+            .store()
+            .newest_turn(chat.unwrap().thread)
+            .unwrap()
+            .unwrap()
+            .resumes
+    };
+    assert!(resumed(&fork), "{}", house.transcript());
     let details = house
         .act(json!({"as": "ada", "do": "command", "in": fork, "name": "details", "options": {}}))
         .await;

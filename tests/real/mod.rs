@@ -50,7 +50,8 @@ pub(crate) struct House {
     name: &'static str,
     seen: Arc<Mutex<Vec<Seen>>>,
     watcher: JoinHandle<()>,
-    settings: Settings,
+    /// The bot's settings.
+    pub(crate) settings: Settings,
     bot: Option<Bot>,
     _directory: tempfile::TempDir,
     _permit: SemaphorePermit<'static>,

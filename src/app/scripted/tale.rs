@@ -149,6 +149,7 @@ mod tests {
             context: Vec::new(),
             quotes: vec![Quote {
                 author: None,
+                by: None,
                 text: "draw nothing".to_owned(),
                 message: None,
             }],

@@ -56,6 +56,19 @@ impl Lodge {
 
     /// Opens it under other rules.
     pub(in crate::driver) async fn with(rules: Rules) -> Lodge {
+        Lodge::kept(rules, AccountBy::Project, agent()).await
+    }
+
+    /// Opens it with an account for each guest, and without confinement where it is not needed.
+    pub(in crate::driver) async fn by_guest() -> Lodge {
+        let agent = AgentRules {
+            confine: false,
+            ..agent()
+        };
+        Lodge::kept(rules(), AccountBy::Guest, agent).await
+    }
+
+    async fn kept(rules: Rules, account_by: AccountBy, agent: AgentRules) -> Lodge {
         let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Moment(1_800_000_000_000)));
         let folder = Arc::new(tempfile::tempdir().expect("a folder"));
         let store = Store::open(&folder.path().join("store")).expect("a store");
@@ -69,11 +82,13 @@ impl Lodge {
             .give(&grant(Subject::Member(ADA), "site", Level::Chat, None))
             .expect("a grant");
         let (surface, sandbox) = (FakeSurface::new(clock.clone()), FakeSandbox::new());
-        Lodge::build(rules, store, surface, sandbox, clock, folder)
+        let kept = (account_by, agent);
+        Lodge::build(rules, kept, store, surface, sandbox, clock, folder)
     }
 
     fn build(
         rules: Rules,
+        (account_by, agent): (AccountBy, AgentRules),
         store: Store,
         surface: FakeSurface,
         sandbox: FakeSandbox,
@@ -91,9 +106,9 @@ impl Lodge {
             slots: Slots::new(rules.limits.running, rules.limits.running_per_guest),
             rules: Arc::new(rules),
             catalogue: Arc::new(Catalogue(vec![project("site")])),
-            agent: agent(),
+            agent,
             workdir: "~/chat-{chat}".to_owned(),
-            account_by: AccountBy::Project,
+            account_by,
             provider: Provider::Own,
             prices: Prices::default(),
             ship_env: std::collections::HashMap::new(),
@@ -126,8 +141,10 @@ impl Lodge {
         self.house.tracker.wait().await;
         let rules = (*self.house.rules).clone();
         let store = self.house.store.clone();
+        let kept = (self.house.account_by, self.house.agent.clone());
         let mut lodge = Lodge::build(
             rules,
+            kept,
             store,
             self.surface,
             self.sandbox,

@@ -26,6 +26,8 @@ struct Memory {
     runs: HashMap<String, Run>,
     starts: usize,
     kills: usize,
+    settings: String,
+    unconfined: bool,
     away: bool,
     puts: Vec<(String, Bytes)>,
 }
@@ -82,6 +84,16 @@ impl FakeSandbox {
     /// Returns how many runs were started.
     pub(in crate::driver) fn starts(&self) -> usize {
         self.lock().starts
+    }
+
+    /// Returns the settings that the newest run was started with.
+    pub(in crate::driver) fn settings(&self) -> String {
+        self.lock().settings.clone()
+    }
+
+    /// Lets no command be confined from now on.
+    pub(in crate::driver) fn confines_nothing(&self) {
+        self.change(|memory| memory.unconfined = true);
     }
 
     /// Returns how often a run was killed.
@@ -225,6 +237,7 @@ impl Sandbox for FakeSandbox {
                 if !memory.runs.contains_key(&directory) {
                     memory.runs.clear();
                     memory.starts += 1;
+                    memory.settings = var(&exec, "S0");
                     memory.runs.insert(directory, Run::default());
                 }
             });
@@ -266,7 +279,10 @@ impl Sandbox for FakeSandbox {
     async fn probe(&self, account: &AccountId) -> Result<Probe, SandboxError> {
         Ok(Probe {
             home: format!("/home/{account}"),
-            confinement: Confinement::Works,
+            confinement: match self.lock().unconfined {
+                false => Confinement::Works,
+                true => Confinement::Missing("no namespaces".to_owned()),
+            },
         })
     }
 }
