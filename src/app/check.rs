@@ -626,7 +626,7 @@ mod tests {
         let told = |answer| provider_key(&answer, &settings);
         assert_eq!(told(Answer::Given(())).state, State::Ok);
         let refused = told(Answer::Refused(401));
-        insta::assert_snapshot!(to_text(&[refused.clone()]), @r"
+        insta::assert_snapshot!(to_text(std::slice::from_ref(&refused)), @r"
         fault    Agent: the provider at https://api.anthropic.com refuses the key (status 401): turns will fail
                  → put a valid key into provider.api_key, or correct provider.base_url
         ");

@@ -89,8 +89,9 @@ impl<'a> Examination<'a> {
         // What a project's path may be depends on where the sandbox and the store are.
         let paths_unknown = unread.contains(&"sandbox") || unread.contains(&"store");
         faults.retain(|fault| {
-            !unread.iter().any(|section| is_in(fault, section))
-                && !(paths_unknown && is_in(fault, "project"))
+            let is_unread = unread.iter().any(|section| is_in(fault, section));
+            let may_be_meant = paths_unknown && is_in(fault, "project");
+            !is_unread && !may_be_meant
         });
         faults
     }
