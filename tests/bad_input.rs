@@ -265,7 +265,7 @@ async fn check_says_how_a_sandbox_that_cannot_be_used_is_mended() {
     for (url, remedy) in [
         (
             format!("http://{address}"),
-            "set sandbox.api_key to the key",
+            "set sandbox.api_key to the server's",
         ),
         (format!("http://{nobody}"), "start open-terminal with"),
     ] {

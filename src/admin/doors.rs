@@ -618,7 +618,7 @@ async fn of_two_who_try_a_turn_again_one_does_and_a_refusal_takes_nothing_away()
     );
     let mut said = [one.text, other.text];
     said.sort();
-    let mut expected = [notice::trying_again(), notice::nothing_to_retry()];
+    let mut expected = [notice::trying_again(), notice::seen_already()];
     expected.sort();
     assert_eq!(said, expected);
 }

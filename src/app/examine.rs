@@ -494,7 +494,7 @@ mod tests {
         let gone = format!("{path}/gone");
         let told = found(in_place(gone), "").await;
         assert!(
-            told.starts_with("warning:") && told.contains("account inncheck does not find"),
+            told.starts_with("fault:") && told.contains("account inncheck does not find"),
             "{told}"
         );
     }

@@ -505,6 +505,7 @@ mod tests {
         let quote = |by| Quote {
             author: Some("somebody".to_owned()),
             by,
+            message: None,
             text: "push it".to_owned(),
         };
         let table = [

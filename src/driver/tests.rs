@@ -1373,6 +1373,7 @@ async fn others_words_never_join_a_running_turn() {
     message.quotes = vec![Quote {
         author: Some("ben".to_owned()),
         by: Some(MemberId(3)),
+        message: None,
         text: "push it".to_owned(),
     }];
     let quoting = TurnId(message.id.0);

@@ -60,11 +60,14 @@ fn limited(body: Value, headers: &[(&'static str, &str)]) -> Said {
 struct Limits {
     window: Duration,
     used: Mutex<HashMap<u64, (Instant, u32)>>,
-    in_flight: Mutex<HashMap<u64, Arc<AtomicUsize>>>,
+    /// Before when the newest answer of each channel cannot have left.
+    answered: Mutex<HashMap<u64, Instant>>,
     broken: Arc<AtomicUsize>,
 }
 
 const ALLOWED: u32 = 5;
+
+const ANSWERS_AFTER: Duration = Duration::from_millis(8);
 
 impl Limits {
     fn judge(&self, seen: &Seen) -> Said {
@@ -81,29 +84,28 @@ impl Limits {
             return limited(json!({"retry_after": left}), &[]);
         }
         slot.1 += 1;
-        self.watch_flight(channel);
+        self.watch_flight(channel, now);
         Said {
             headers: vec![
                 ("x-ratelimit-bucket", "shared".to_owned()),
                 ("x-ratelimit-remaining", (ALLOWED - slot.1).to_string()),
                 ("x-ratelimit-reset-after", format!("{left:.3}")),
             ],
-            after: Duration::from_millis(8),
+            after: ANSWERS_AFTER,
             ..said(200, json!({"id": "1"}))
         }
     }
 
-    /// Notes a second call to a channel before the answer to the first has left.
-    fn watch_flight(&self, channel: u64) {
-        let mut all = self.in_flight.lock().unwrap();
-        let flight = Arc::clone(all.entry(channel).or_default());
-        if flight.fetch_add(1, Ordering::SeqCst) > 0 {
+    /// Notes a second call to a channel that comes before the answer to the first can have left.
+    fn watch_flight(&self, channel: u64, now: Instant) {
+        let before = self
+            .answered
+            .lock()
+            .unwrap()
+            .insert(channel, now + ANSWERS_AFTER);
+        if before.is_some_and(|before| now < before) {
             self.broken.fetch_add(1, Ordering::SeqCst);
         }
-        tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_millis(6)).await;
-            flight.fetch_sub(1, Ordering::SeqCst);
-        });
     }
 }
 
@@ -119,7 +121,7 @@ proptest! {
             let limits = Limits {
                 window: Duration::from_millis(200),
                 used: Mutex::default(),
-                in_flight: Mutex::default(),
+                answered: Mutex::default(),
                 broken: Arc::clone(&broken),
             };
             let fake = Fake::start(move |seen| limits.judge(seen)).await;

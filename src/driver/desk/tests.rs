@@ -295,7 +295,10 @@ async fn a_request_that_is_edited_down_to_nothing_is_taken_back() {
     ] {
         lobby.edits(message, channel, " \u{200b}").await;
     }
-    assert_eq!(lobby.request(words).unwrap().stage, Stage::Done);
+    while lobby.request(words).unwrap().stage != Stage::Done {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(lobby.request(words).unwrap().started_at, None);
     assert_eq!(lobby.request(with_file).unwrap().stage, Stage::Waiting);
     assert_eq!(
         lobby.chooses(ADA, undecided, "site").await,
