@@ -375,8 +375,10 @@ async fn a_key_that_the_provider_refuses_is_told_to_the_admins_once_and_to_guest
         assert!(receipt.contains("✗ failed"), "{receipt}");
         let told = house.messages(&thread).into_iter().find_map(|message| {
             let text = message["content"].as_str().unwrap();
-            text.contains("The provider does not let me in at the moment. The admins were told.")
-                .then(|| text.to_owned())
+            text.contains(
+                "The provider does not let me in at the moment. An admin has to mend that.",
+            )
+            .then(|| text.to_owned())
         });
         let told = told.unwrap_or_else(|| panic!("{}", house.story()));
         assert!(!told.contains("401") && !told.contains("key"), "{told}");

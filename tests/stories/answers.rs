@@ -204,7 +204,7 @@ async fn no_key_shows_in_the_name_of_a_file_or_of_a_thread() {
     let text = format!("@innkeeper use {key}\n!write {key}.txt x\n!say made");
     let thread = house.says("ada", "data", &text).await;
     let answer = house.answer(&thread).await;
-    assert_eq!(answer.files(), ["hidden_.txt"]);
+    assert_eq!(answer.files(), ["hidden.txt"]);
     assert_eq!(house.thread(&thread).await.name(), "use [hidden]");
     house.closes_quietly().await;
 }
