@@ -349,12 +349,12 @@ pub fn failure(failure: &Failure) -> String {
         }
         Failure::Interrupted => "The agent was interrupted from outside. Ask again to go on.".to_owned(),
         Failure::Killed => {
-            "The agent was killed, most likely because the sandbox ran out of memory. The admins were told. Ask again to go \
+            "The agent was killed, most likely because the sandbox ran out of memory. An admin has to look into that. Ask again to go \
              on, with less at once."
                 .to_owned()
         }
         Failure::Full => {
-            "The sandbox has no room left, so the agent could not go on. The admins were told.".to_owned()
+            "The sandbox has no room left, so the agent could not go on. An admin has to mend that.".to_owned()
         }
         Failure::Poisoned(text) => format!(
             "The provider refused this conversation: {}. If it refuses again, `/new` begins a fresh one in this thread.",
