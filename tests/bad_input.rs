@@ -267,7 +267,10 @@ async fn check_says_how_a_sandbox_that_cannot_be_used_is_mended() {
             format!("http://{address}"),
             "set sandbox.api_key to the server's",
         ),
-        (format!("http://{nobody}"), "start open-terminal as root with"),
+        (
+            format!("http://{nobody}"),
+            "start open-terminal as root with",
+        ),
     ] {
         let (_standin, desk) = beside_a_standin(|_| {}, open_terminal(url)).await;
         let ended = desk.runs(&["check"]).await;

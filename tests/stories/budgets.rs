@@ -61,7 +61,7 @@ fn refused(house: &House, threads: &[String]) -> Vec<String> {
             .filter(|message| message.reply_to().as_ref() == Some(thread));
         let all = inside.into_iter().flatten().chain(above);
         let mut texts = all.map(|message| message.text().to_owned());
-        texts.find(|text| text.contains("used up"))
+        texts.find(|text| text.contains("is held for turns"))
     };
     threads.iter().filter_map(told).collect()
 }
@@ -86,7 +86,7 @@ async fn five_turns_at_once_hold_no_more_than_the_dollar_that_is_left() {
     assert_eq!(held(&house), [left - 900_000, 300_000, 300_000, 300_000]);
     let told = refused(&house, &threads);
     assert!(
-        told[0].contains("Your budget for this month is used up ($5.00 of $5.00"),
+        told[0].contains("What is left of your budget is held for turns"),
         "{told:?}"
     );
     let usage = house.command("ada", "general", "usage", json!({})).await;
@@ -144,7 +144,7 @@ async fn a_hold_is_the_least_of_the_cap_the_guests_rest_and_the_projects_rest() 
     settles(&house, &more, 0).await;
     let told = refused(&house, &more);
     assert!(
-        told[0].contains("The budget of `site`") && told[1].contains("Your budget"),
+        told[0].contains("the budget of `site`") && told[1].contains("your budget"),
         "{told:?}"
     );
     // The owner's turns are bound by neither.
