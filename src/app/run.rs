@@ -138,7 +138,7 @@ async fn close_if_broken(house: Arc<House>) {
     tokio::select! {
         () = house.cancel.cancelled() => {}
         () = house.store.until_broken() => {
-            alarm::tell_admins(&house, notice::DISK_FAILED);
+            alarm::tell_admins_unkept(&house, notice::DISK_FAILED);
             house.cancel.cancel();
         }
     }

@@ -15,34 +15,43 @@ const EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// Lets `what` be said in the admin channel, where one is configured, as soon as Discord takes it; the log has it in any case.
 pub fn tell_admins(house: &Arc<House>, what: &str) {
-    tracing::error!(alarm = what, "admins are needed");
-    let Some(channel) = house.rules.admin_channel else {
+    let Some((channel, post, nonce)) = alarm(house, what) else {
         return;
     };
-    let now = house.now();
-    match house.store.once(&format!("alarm/{what}"), now, EVERY) {
+    match house
+        .store
+        .once(&format!("alarm/{what}"), house.now(), EVERY)
+    {
         Ok(true) => {}
         Ok(false) => return,
         Err(error) => tracing::error!(%error, "could not note that admins were told"),
     }
-    let post = Post {
-        text: notice::alarm(what),
-        ..Post::default()
-    };
-    // The moment serves as the turn's number: no turn has one so small.
-    let nonce = Nonce::of(TurnId(now.0.unsigned_abs()), "w");
-    if let Err(error) = notices::say(house, channel, &post, nonce.clone()) {
+    if let Err(error) = notices::say(house, channel, &post, nonce) {
         tracing::error!(%error, "could not keep what the admins are to be told");
-        say_unkept(house, channel, post, nonce);
     }
 }
 
-/// Where nothing can be kept any more, it is said at once or not at all.
-fn say_unkept(house: &Arc<House>, channel: ChannelId, post: Post, nonce: Nonce) {
+/// Says it at once or never: for a house that can keep nothing any more.
+pub fn tell_admins_unkept(house: &Arc<House>, what: &str) {
+    let Some((channel, post, nonce)) = alarm(house, what) else {
+        return;
+    };
     let surface = house.ports.surface.clone();
     house.tracker.spawn(async move {
         if let Err(error) = surface.post(channel, post, nonce).await {
             tracing::error!(%error, "could not tell the admins");
         }
     });
+}
+
+fn alarm(house: &House, what: &str) -> Option<(ChannelId, Post, Nonce)> {
+    tracing::error!(alarm = what, "admins are needed");
+    let channel = house.rules.admin_channel?;
+    let post = Post {
+        text: house.scrub(&notice::alarm(what)),
+        ..Post::default()
+    };
+    // The moment serves as the turn's number: no turn has one so small.
+    let turn = TurnId(house.now().0.unsigned_abs());
+    Some((channel, post, Nonce::of(turn, "w")))
 }

@@ -12,8 +12,10 @@
 )]
 
 #[path = "../endurance/house.rs"]
+#[allow(dead_code, reason = "the endurance test uses the rest")]
 mod house;
 #[path = "../endurance/people.rs"]
+#[allow(dead_code, reason = "the endurance test uses the rest")]
 mod people;
 #[path = "../endurance/sight.rs"]
 #[allow(dead_code, reason = "the short stories use the rest")]
@@ -22,6 +24,7 @@ mod sight;
 #[allow(dead_code, reason = "the endurance test uses the rest")]
 mod trouble;
 #[path = "../endurance/verdict.rs"]
+#[allow(dead_code, reason = "the endurance test uses the rest")]
 mod verdict;
 
 use std::time::{Duration, Instant};
@@ -33,6 +36,7 @@ use rand::rngs::StdRng;
 use serde_json::{Value, json};
 use sight::{answers, booked, has_receipt, live, say, tally, thread};
 use trouble::Trouble;
+use verdict::Evidence;
 
 #[tokio::main]
 async fn main() {
@@ -172,7 +176,8 @@ async fn storm_of_three_minutes() {
         faults.extend(verdict::settle(&mut house).await);
         let world = house.world().await;
         faults.extend(verdict::examine(&house).err());
-        let found = verdict::judge(&house, &world, &people, &trouble).await;
+        let evidence = Evidence::of(&house, world).await;
+        let found = verdict::judge(&evidence, &people, &trouble);
         faults.extend(found.faults);
         let requests = house.requests().await;
         let with = |status: u64| {
