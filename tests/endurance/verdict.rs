@@ -326,7 +326,10 @@ impl<'a> Court<'a> {
         let retries: Vec<TurnRecord> = self.retries().into_iter().cloned().collect();
         for turn in retries {
             let harmed = self.trouble.harmed.contains(&turn.id.0);
-            let ended = turn.parts.iter().any(|part| part.text.contains("answer"))
+            // Whoever tries another's request again quotes it, and the scripted agent does nothing of a quotation.
+            let said = |words: &str| turn.parts.iter().any(|part| part.text.contains(words));
+            let ended = said("answer")
+                || said("You wrote: “Do once more")
                 || turn.stopped_by.is_some()
                 || harmed
                 || (turn.started_at.is_none() && !turn.parts.is_empty());
