@@ -149,13 +149,18 @@ fn a_turn_that_starts_says_where_and_with_what() {
     );
 }
 
+/// What the CLI's tool answers that adds to its task list.
+fn created(number: u32, subject: &str) -> String {
+    format!("Task #{number} created successfully: {subject}")
+}
+
 #[test]
 fn a_running_turn_shows_steps_tasks_and_the_newest_words() {
     let mut play = Play::running();
     play.starts("t1", "TaskCreate", json!({"subject": "Read the data"}));
-    play.did("t1", false, "Task #1 created successfully: Read the data");
+    play.did("t1", false, &created(1, "Read the data"));
     play.starts("t2", "TaskCreate", json!({"subject": "Plot *it*"}));
-    play.did("t2", false, "Task #2 created successfully: Plot it");
+    play.did("t2", false, &created(2, "Plot it"));
     play.starts(
         "t3",
         "TaskUpdate",
@@ -294,13 +299,13 @@ fn the_live_message_always_fits_and_never_shows_a_secret() {
 fn a_long_task_list_shows_what_is_still_to_be_done() {
     let mut play = Play::running();
     let todos: Vec<Value> = (0..20)
-        .map(|n| json!({"content": format!("task {n}"), "status": if n < 5 { "completed" } else { "pending" }}))
+        .map(|n| json!({"content": format!("figure {n}"), "status": if n < 5 { "completed" } else { "pending" }}))
         .collect();
     play.starts("t", "TodoWrite", json!({"todos": todos}));
     play.did("t", false, "");
     let text = play.live();
-    assert!(text.contains("-# ☑ 5 tasks done\n☐ task 5\n"), "{text}");
-    assert!(text.ends_with("☐ task 12\n-# … 7 tasks more"), "{text}");
+    assert!(text.contains("-# ☑ 5 tasks done\n☐ figure 5\n"), "{text}");
+    assert!(text.ends_with("☐ figure 12\n-# … 7 tasks more"), "{text}");
 }
 
 fn metered(cost: u64, estimated: bool) -> Event {
